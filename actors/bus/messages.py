@@ -1,0 +1,146 @@
+"""What the Bus accepts: answers for clients, and what happened on its connections.
+
+The Bus owns sockets, framing and one gateway object per connection. The gateway owes exactly one frame for each request
+of a connection (design section 3, rule 7): an answer whose ticket is no longer open is dropped.
+"""
+
+from dataclasses import dataclass, field
+
+from levrier.wire.codes import EvictionReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """One request of one connection, as the gateway that owes its answer numbers it.
+
+    `connection` is never reused within the life of a node; `number` counts the requests of that connection from 1.
+    """
+
+    connection: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A committed reply, fresh or from the client table's ring: the frame as every replica would build it."""
+
+    ticket: Ticket
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deny:
+    """The request was refused with an Iggy error code; the gateway chooses the channel (wire 8.2, 8.4)."""
+
+    ticket: Ticket
+    code: int
+    commit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evict:
+    """The session of the request is over: an Eviction frame answers it (wire 7)."""
+
+    ticket: Ticket
+    reason: EvictionReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryAnswer:
+    """The answer of a read: `status` 0 and the plain body, or an error code and no body. `commit` is the applied op."""
+
+    ticket: Ticket
+    status: int
+    body: bytes
+    commit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What the replicated state knows of a user name (or, later, of a token hash).
+
+    `user_id` is None for an unknown user. `bootstrapped` is False until the root user exists (D-01): logins then get
+    code 57. The hash is a secret: it never shows in a repr.
+    """
+
+    ticket: Ticket
+    bootstrapped: bool
+    user_id: int | None
+    active: bool
+    password_hash: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PasswordVerified:
+    """The worker thread has compared a password with a hash."""
+
+    ticket: Ticket
+    matches: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSize:
+    """The stored segment size of a topic in bytes, or None when the topic does not exist (update admission)."""
+
+    ticket: Ticket
+    segment_size: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """How this replica stands: the consensus part of `levrier status`. Ops are numbers of prepares; 0 means none yet."""
+
+    ticket: Ticket
+    replica: int
+    replica_count: int
+    is_primary: bool
+    state: str
+    view: int
+    log_view: int
+    op: int
+    commit: int
+    applied: int
+    checkpoint: int
+    checkpoints: int
+    log_bytes: int
+    pipeline: int
+    queued: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The transport accepted a connection. `peer` is its address as `ip:port`."""
+
+    connection: int
+    peer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """Bytes arrived on a connection, cut anywhere."""
+
+    connection: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """A connection is gone, whoever closed it. Nothing more comes from it."""
+
+    connection: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResumed:
+    """The peer of a connection reads again: what it is owed may be written, and reading may go on."""
+
+    connection: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """A second has passed: retries of disconnect logouts, login deadlines."""
+
+
+Answer = Reply | Deny | Evict | QueryAnswer | Credentials | PasswordVerified | SegmentSize | NodeStatus
+Command = Answer | Opened | Received | Closed | WriteResumed | Tick

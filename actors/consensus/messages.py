@@ -1,0 +1,144 @@
+"""What Consensus accepts: verdicts on requests, completions of what it asked for, and time."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from levrier.actors.bus.messages import Ticket
+from levrier.actors.client_table.messages import ClientRequest
+
+
+class Outcome(IntEnum):
+    """What the client table says of a request (client-table 3 and 8)."""
+
+    NEW = 0
+    REPLAYED = 1
+    """Only in answer to a Recheck: the cached reply has been sent, the reserved slot is free again."""
+    TOKEN_EXISTS = 2
+    """A replayed CreatePersonalAccessToken that had succeeded: its secret cannot be shown again (code 51)."""
+    NO_SESSION = 3
+    FENCED = 4
+    EPOCH_AHEAD = 5
+    CHECKSUM_MISMATCH = 6
+    ALREADY_APPLIED = 7
+    OWNED_BY_ANOTHER_USER = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The table's advice on one request; Consensus decides (design section 3, rule 4).
+
+    `token` is 0 for a fresh request, else the token of the Recheck. `user_id` is the acting user to stamp: that of the
+    session's entry; for a Register the verified one; for a Logout the owner of (client, session) or 0.
+    """
+
+    token: int
+    request: ClientRequest
+    outcome: Outcome
+    user_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPosition:
+    """Names one prepare as it was handed to the journal: completions are judged against the state of the moment."""
+
+    op: int
+    checksum: int
+    view: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """These prepares are durable, in log order; one message for each batch of the journal."""
+
+    positions: tuple[LogPosition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendFailed:
+    """The batch that began with this prepare is not in the log; the journal refuses everything above until Truncate."""
+
+    positions: tuple[LogPosition, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncated:
+    """Everything from `from_op` on is gone from the log, durably."""
+
+    from_op: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncateFailed:
+    """The suffix could not be removed; the journal stays as it was or is poisoned, as `reason` says."""
+
+    from_op: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """Op is applied and its reply is in the client table: the end of the commit stream for it."""
+
+    op: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewPersisted:
+    """The pair is durable in the superblock: as written, never re-read."""
+
+    view: int
+    log_view: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewPersistFailed:
+    """The superblock write failed; `failures` counts consecutive ones."""
+
+    failures: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointDone:
+    """Snapshot durable, superblock names it, log drained up to `op - 1`. Sizes in bytes."""
+
+    op: int
+    snapshot_size: int
+    log_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFailed:
+    """The attempt at `op` ended before the superblock named it, or before the drain; retried with back-off (D-27)."""
+
+    op: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusQuery:
+    """How does this replica stand? Answered by bus.NodeStatus."""
+
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """One consensus tick (10 ms) has passed."""
+
+
+Command = (
+    Verdict
+    | Appended
+    | AppendFailed
+    | Truncated
+    | TruncateFailed
+    | Applied
+    | ViewPersisted
+    | ViewPersistFailed
+    | CheckpointDone
+    | CheckpointFailed
+    | StatusQuery
+    | Tick
+)

@@ -1,0 +1,87 @@
+"""What the Metadata actor accepts: the commit stream, and reads of applied state."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from levrier.actors.bus.messages import Ticket
+from levrier.wire.identifiers import Identifier
+from levrier.wire.prepare import Prepare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apply:
+    """Apply the committed prepare; ops arrive in order without a gap (rule 2). Passed on as client_table.Commit."""
+
+    prepare: Prepare
+    reply_to: Ticket | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A read by a logged-in user, answered from applied state (D-19) by bus.QueryAnswer.
+
+    `code` is the command code (wire 12.1), `client` the 128-bit client id of the connection's session.
+    """
+
+    ticket: Ticket
+    user_id: int
+    client: int
+    code: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCredentials:
+    """Who is this user name? Answered by bus.Credentials."""
+
+    ticket: Ticket
+    username: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindSegmentSize:
+    """Stored segment size of a topic, for the admission of an update (state-machine 9.6). Answered by bus.SegmentSize."""
+
+    ticket: Ticket
+    stream: Identifier
+    topic: Identifier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """The checkpoint marker: op equals the last applied one. Passed on as client_table.Capture."""
+
+    op: int
+
+
+class CapturedMetadata(Protocol):
+    """The replicated state as it stood at one op, safe to encode in another thread while the machine goes on.
+
+    Capturing costs at most a copy of the top-level maps; the encodings come in pieces of at most about 64 KiB.
+    """
+
+    @property
+    def op(self) -> int:
+        """The op this state reflects."""
+
+    @property
+    def timestamp(self) -> int:
+        """Timestamp of that op, microseconds: `created_at` of the snapshot."""
+
+    @property
+    def consensus_group_high(self) -> int:
+        """Highest consensus-group id ever handed out (D-07)."""
+
+    @property
+    def next_user_id(self) -> int:
+        """The next user id; user ids are never reused (D-02)."""
+
+    def users(self) -> Iterator[bytes]:
+        """The msgpack encoding of the `users` snapshot section."""
+
+    def streams(self) -> Iterator[bytes]:
+        """The msgpack encoding of the `streams` snapshot section."""
+
+
+Command = Apply | Query | FindCredentials | FindSegmentSize | Capture
