@@ -31,7 +31,7 @@ class FrameDecoder:
     __slots__ = ("_buffer", "_failure", "_max_size")
 
     def __init__(self, max_size: int = FRAME_SIZE_MAX) -> None:
-        assert HEADER_SIZE <= max_size
+        assert max_size >= HEADER_SIZE
         self._max_size = max_size
         self._buffer = bytearray()
         self._failure: str | None = None

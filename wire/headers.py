@@ -14,6 +14,7 @@ from typing import Final, Self
 from levrier.wire.codes import OPERATIONS
 from levrier.wire.errors import FrameSizeOutOfRange, Truncated, UnexpectedCommand, WireError
 from levrier.wire.framing import HEADER_SIZE
+from levrier.wire.frozen import quick_init
 from levrier.wire.protocol_version import ProtocolWindow
 
 __all__ = [
@@ -65,6 +66,7 @@ def _wrong_size(size: int) -> FrameSizeOutOfRange:
     return FrameSizeOutOfRange(f"{size} is less than a header", "size")
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class RequestHeader:
     """What a client asks (4.1). `code` is the command code of a NonReplicated request and 0 otherwise.
@@ -195,6 +197,7 @@ def _check_request(header: RequestHeader) -> None:
         raise InvalidRequestHeader("zero is not a request number", "request", header=header)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ReplyHeader:
     """What a node answers (4.3). `status` 0 is success; otherwise it is an error code and the body is empty."""
@@ -278,6 +281,7 @@ class ReplyHeader:
         )
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class PrepareHeader:
     """One entry of the log (4.5). `command` is 6, or 19 for the same layout sent as a repair.
@@ -396,6 +400,7 @@ class PrepareHeader:
         )
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class EvictionHeader:
     """The end of a session, or a refused login (4.4). `window` stands only with reason 14 (IncompatibleProtocol)."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, Self
 
-from xxhash import xxh3_64_intdigest
-
 from levrier.wire.errors import ChecksumMismatch, Truncated, WireError
 from levrier.wire.framing import COMMAND_OFFSET, HEADER_SIZE, frame_size
+from levrier.wire.frozen import quick_init
 from levrier.wire.headers import PrepareHeader
+from xxhash import xxh3_64_intdigest
 
 METADATA_GROUP: Final = 1 << 63
 """The group id of the metadata group. Partition groups are below it."""
@@ -30,6 +30,7 @@ _REPAIR_BYTE: Final = bytes((_REPAIR_COMMAND,))
 assert _PREPARE.size == HEADER_SIZE
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Prepare:
     """A log entry: the header, the body, and the frame that both were cut from or sealed into."""
