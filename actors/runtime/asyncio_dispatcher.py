@@ -1,0 +1,118 @@
+"""The dispatcher whose thread runs an asyncio event loop, for the actor that owns sockets.
+
+Its mailbox is the same deque; a wake-up is one `call_soon_threadsafe`, coalesced: none is sent while one is under way or
+while a turn runs. Between two turns the loop serves its sockets. An exception that reaches the loop's exception handler is
+our bug and fails the node; an OSError there is the world's and is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any, final
+
+from levrier.actors.runtime.dispatchers import Dispatcher, DispatcherHost
+from loguru import logger
+
+_CLOSING_ROUNDS = 5
+
+
+def new_event_loop(*, use_uvloop: bool) -> asyncio.AbstractEventLoop:
+    """An event loop: uvloop's when asked for and installed, the standard one otherwise."""
+    if use_uvloop:
+        try:
+            import uvloop  # noqa: PLC0415
+        except ImportError:
+            logger.debug("uvloop is not installed; the standard event loop is used")
+        else:
+            loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+            return loop
+    return asyncio.new_event_loop()
+
+
+@final
+class AsyncioDispatcher(Dispatcher):
+    """A thread with an event loop. Handlers run in the loop's thread and may use `loop` directly."""
+
+    def __init__(self, *, name: str, thread_name: str, host: DispatcherHost, use_uvloop: bool = False) -> None:
+        super().__init__(name=name, thread_name=thread_name, host=host)
+        self.loop = new_event_loop(use_uvloop=use_uvloop)
+        self.loop.set_exception_handler(self._on_loop_exception)
+        self._thread_ident = -1
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def wake(self) -> None:
+        """Schedule a turn."""
+        self.idle = False
+        if threading.get_ident() == self._thread_ident:
+            self.loop.call_soon(self._loop_turn)
+            return
+        try:
+            self.loop.call_soon_threadsafe(self._loop_turn)
+        except RuntimeError:
+            # The loop was closed between the look at `idle` and now: the runtime has stopped.
+            assert self.loop.is_closed()
+
+    def close_unstarted(self) -> None:
+        """Release the loop of a dispatcher that was never started."""
+        self.loop.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self._thread_ident = threading.get_ident()
+        self.loop.call_soon(self._loop_turn)
+        try:
+            self.loop.run_forever()
+            self.loop.run_until_complete(self._finish())
+        finally:
+            self.idle = False
+            asyncio.set_event_loop(None)
+            self.loop.close()
+
+    def _loop_turn(self) -> None:
+        try:
+            self._turn()
+        except BaseException as error:  # noqa: BLE001
+            self._host.dispatcher_died(self.name, error)
+            self._closing = True
+        if self._closing and not self.queue:
+            self.loop.stop()
+        elif self.queue:
+            self.loop.call_soon(self._loop_turn)
+        else:
+            self._set_alarm()
+            self.idle = True
+            if self.queue:
+                self.idle = False
+                self.loop.call_soon(self._loop_turn)
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        seconds = self._seconds_to_next_timer()
+        if seconds is not None:
+            self._alarm = self.loop.call_later(seconds, self._on_alarm)
+
+    def _on_alarm(self) -> None:
+        self._alarm = None
+        self.idle = False
+        self._loop_turn()
+
+    async def _finish(self) -> None:
+        """Cancel what still runs in the loop and let transports close."""
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(_CLOSING_ROUNDS):
+            await asyncio.sleep(0)
+        await self.loop.shutdown_asyncgens()
+        await self.loop.shutdown_default_executor()
+
+    def _on_loop_exception(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is None or isinstance(error, OSError):
+            logger.warning("event loop of dispatcher {}: {} ({!r})", self.name, context.get("message"), error)
+            return
+        self._host.dispatcher_died(self.name, error)

@@ -1,0 +1,241 @@
+"""Dispatchers: one mailbox, one thread, any number of actors.
+
+A dispatcher owns a deque of entries and a heap of timers. It handles entries strictly in arrival order over all its
+actors, which gives FIFO per pair and fairness for nothing. After the mailbox has run empty, or after `BATCH_MAX` entries,
+it closes the open batches and looks at its timers. Timers are fired by the wait timeout of the thread itself; a timer
+whose last message still waits is not queued again.
+
+A dispatcher is woken only when it is idle. The consumer sets `idle` and then looks at the mailbox once more; a producer
+appends and then looks at `idle`. One of the two sees the other, so no wake-up is lost; one too many does no harm.
+"""
+
+from __future__ import annotations
+
+import abc
+import heapq
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol, final
+
+from levrier.actors.runtime.address import Address, Entry
+from levrier.actors.runtime.cell import CONTROL, Cell, answer_dead
+from levrier.actors.runtime.ports import Recipient
+from pykka._envelope import Envelope
+
+BATCH_MAX = 256
+_NANOS_PER_MILLI = 1_000_000
+_IDLE_SECONDS_MAX = 3600.0
+
+
+class DispatcherHost(Protocol):
+    """The runtime as a dispatcher sees it."""
+
+    def actor_raised(self, cell: Cell, error: Exception) -> None:
+        """An actor raised."""
+        ...
+
+    def dispatcher_died(self, name: str, error: BaseException) -> None:
+        """Something other than an actor raised in a dispatcher's thread."""
+        ...
+
+
+@final
+class DispatcherTimer:
+    """A timer, and the slot through which its message reaches the actor."""
+
+    __slots__ = ("_message", "_recipient", "_waiting", "batches", "cancelled", "cell", "due_nanos", "interval_nanos")
+
+    def __init__(self, *, due_nanos: int, interval_nanos: int, recipient: Recipient[Any], message: object) -> None:
+        self.due_nanos = due_nanos
+        self.interval_nanos = interval_nanos
+        self.cancelled = False
+        self.cell: Cell | None = None
+        self.batches = False
+        self._recipient = recipient
+        self._message = message
+        self._waiting = False
+
+    def cancel(self) -> None:
+        """Tell it no more, even if it is in the mailbox already."""
+        self.cancelled = True
+
+    def fire(self, append: Callable[[Entry], object]) -> None:
+        """Queue the message, unless the previous one still waits."""
+        if not isinstance(self._recipient, Address):
+            self._recipient.tell(self._message)
+            return
+        slot = self._recipient.slot
+        assert self._recipient.bound, f"a timer of {self._recipient!r} is due but no actor of that name was started"
+        self.cell, self.batches = slot.cell, slot.batches
+        if slot.cell is not None and not slot.cell.alive:
+            self.cancelled = True
+        elif not self._waiting:
+            self._waiting = True
+            append((self, self._message))
+
+    def receive(self, message: object) -> None:
+        """Deliver the message that was queued."""
+        self._waiting = False
+        if not self.cancelled and self.cell is not None:
+            self.cell.receive(message)
+
+
+class Dispatcher(abc.ABC):
+    """What the thread and the asyncio dispatcher share: the mailbox, the timers, one turn."""
+
+    def __init__(self, *, name: str, thread_name: str, host: DispatcherHost) -> None:
+        self.name = name
+        self.idle = False
+        self.queue: deque[Entry] = deque()
+        self.append = self.queue.append
+        self._host = host
+        self._open_batches: dict[Cell, None] = {}
+        self._timers: list[tuple[int, int, DispatcherTimer]] = []
+        self._timer_numbers = itertools.count()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run_guarded, name=thread_name, daemon=True)
+
+    @abc.abstractmethod
+    def wake(self) -> None:
+        """Make an idle dispatcher look at its mailbox. Callable from any thread."""
+
+    @abc.abstractmethod
+    def _run(self) -> None:
+        """Work until `_closing`."""
+
+    @property
+    def thread(self) -> threading.Thread:
+        """The thread that runs the actors."""
+        return self._thread
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def post(self, action: Callable[[], object]) -> None:
+        """Run `action` in the dispatcher's thread, behind what is queued. Callable from any thread."""
+        self.append((CONTROL, action))
+        if self.idle:
+            self.wake()
+
+    def close(self) -> None:
+        """Have the thread end once the mailbox is empty. Callable from any thread."""
+        self.post(self._mark_closing)
+
+    def drain_dead(self) -> None:
+        """After the thread has ended: answer whoever still asks, and drop the rest."""
+        while self.queue:
+            _, message = self.queue.popleft()
+            if isinstance(message, Envelope):
+                answer_dead(message)
+
+    def add_timer(self, timer: DispatcherTimer) -> None:
+        """Have the timer fire here. Callable from any thread."""
+        self.post(lambda: self._push_timer(timer))
+
+    def _mark_closing(self) -> None:
+        self._closing = True
+
+    def _push_timer(self, timer: DispatcherTimer) -> None:
+        heapq.heappush(self._timers, (timer.due_nanos, next(self._timer_numbers), timer))
+
+    def _run_guarded(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:  # noqa: BLE001
+            self._host.dispatcher_died(self.name, error)
+
+    def _turn(self) -> None:
+        """Handle what is queued, at most BATCH_MAX entries; close the batches; fire the due timers."""
+        popleft = self.queue.popleft
+        open_batches = self._open_batches
+        for _ in range(BATCH_MAX):
+            try:
+                slot, message = popleft()
+            except IndexError:
+                break
+            try:
+                slot.receive(message)
+            except Exception as error:
+                if slot.cell is None:
+                    raise
+                self._host.actor_raised(slot.cell, error)
+            if slot.batches and slot.cell is not None:
+                slot.cell.batch_open = True
+                open_batches[slot.cell] = None
+        if open_batches:
+            for cell in open_batches:
+                cell.end_batch()
+            open_batches.clear()
+        if self._timers:
+            self._fire_timers()
+
+    def _fire_timers(self) -> None:
+        now = time.monotonic_ns()
+        timers = self._timers
+        while timers and timers[0][0] <= now:
+            timer = heapq.heappop(timers)[2]
+            if timer.cancelled:
+                continue
+            timer.fire(self.append)
+            if timer.interval_nanos and not timer.cancelled:
+                missed = (now - timer.due_nanos) // timer.interval_nanos
+                timer.due_nanos += (missed + 1) * timer.interval_nanos
+                self._push_timer(timer)
+
+    def _seconds_to_next_timer(self) -> float | None:
+        """Seconds until the next timer is due, none when there is none."""
+        timers = self._timers
+        while timers and timers[0][2].cancelled:
+            heapq.heappop(timers)
+        if not timers:
+            return None
+        return max(0, timers[0][0] - time.monotonic_ns()) / 1e9
+
+
+@final
+class ThreadDispatcher(Dispatcher):
+    """A plain thread that sleeps on a lock."""
+
+    def __init__(self, *, name: str, thread_name: str, host: DispatcherHost) -> None:
+        super().__init__(name=name, thread_name=thread_name, host=host)
+        self._sleep = threading.Lock()
+        self._sleep.acquire()
+
+    def wake(self) -> None:
+        """Release the lock the consumer sleeps on."""
+        self.idle = False
+        # Two producers may both have seen it idle; the second finds the lock released already.
+        if self._sleep.locked():
+            try:
+                self._sleep.release()
+            except RuntimeError:
+                return
+
+    def _run(self) -> None:
+        queue = self.queue
+        while not (self._closing and not queue):
+            self._turn()
+            if queue or self._closing:
+                continue
+            self.idle = True
+            if not queue:
+                seconds = self._seconds_to_next_timer()
+                self._sleep.acquire(timeout=_IDLE_SECONDS_MAX if seconds is None else seconds)
+            self.idle = False
+
+
+def timer_in(milliseconds: int, *, repeat: bool, recipient: Recipient[Any], message: object) -> DispatcherTimer:
+    """A timer that is due `milliseconds` from now."""
+    assert milliseconds > 0 or not repeat, "a repeated timer needs an interval"
+    assert milliseconds >= 0
+    nanos = milliseconds * _NANOS_PER_MILLI
+    return DispatcherTimer(
+        due_nanos=time.monotonic_ns() + nanos,
+        interval_nanos=nanos if repeat else 0,
+        recipient=recipient,
+        message=message,
+    )

@@ -1,0 +1,300 @@
+"""The threaded runtime: one node's actors on their dispatchers, its worker threads, its end.
+
+Which actors share a thread is the `arrangement`, a mapping from actor name to dispatcher name. The dispatcher called "io"
+runs an asyncio loop, every other one is a plain thread. Nothing runs before `start()`, so an actor's `on_start` may tell
+any neighbour. `stop()` is the one owner of the shutdown: it ends the actors in the order given, each after everything
+that was told it before, and joins every thread.
+
+The first failure halts every actor of the node and calls `on_failure` once, in the thread that failed. That callback must
+only note the failure (set an event, end the process); it must not call `stop()`, which waits for this very thread.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final
+
+from levrier.actors.runtime.address import Address
+from levrier.actors.runtime.asyncio_dispatcher import AsyncioDispatcher
+from levrier.actors.runtime.base import FailurePolicy
+from levrier.actors.runtime.cell import Cell, describe_error
+from levrier.actors.runtime.dispatchers import Dispatcher, DispatcherTimer, ThreadDispatcher, timer_in
+from levrier.actors.runtime.ports import Clock, ExitStatus, FatalReason, Recipient, SystemClock, WorkFailed
+from levrier.actors.runtime.probe import Probe
+from loguru import logger
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from levrier.actors.runtime.base import NodeActor
+
+M = TypeVar("M")
+R = TypeVar("R")
+
+IO_DISPATCHER = "io"
+
+
+class OnFailure(Protocol):
+    """Gets the reason the node is down, once."""
+
+    def __call__(self, reason: FatalReason, /) -> object:
+        """Note the failure."""
+        ...
+
+
+def _ignore(_reason: FatalReason, /) -> None:
+    """Nobody asked for reports of plugins; they are in the log."""
+
+
+@final
+class ThreadedRuntime:
+    """Runs the actors of one node on threads. Satisfies `Runtime`."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        arrangement: Mapping[str, str],
+        on_failure: OnFailure,
+        on_report: OnFailure = _ignore,
+        clock: Clock | None = None,
+        workers: int = 2,
+        use_uvloop: bool = False,
+    ) -> None:
+        assert workers >= 1
+        self._name = name
+        self._arrangement = dict(arrangement)
+        self._on_failure = on_failure
+        self._on_report = on_report
+        self._clock = SystemClock() if clock is None else clock
+        self._random = random.SystemRandom()
+        self._lock = threading.RLock()
+        self._addresses: dict[str, Address[Any]] = {}
+        self._cells: list[Cell] = []
+        self._failure: FatalReason | None = None
+        self._started = False
+        self._stopped = False
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._dispatchers: dict[str, Dispatcher] = {}
+        for dispatcher in self._arrangement.values():
+            if dispatcher not in self._dispatchers:
+                self._dispatchers[dispatcher] = self._new_dispatcher(dispatcher, use_uvloop=use_uvloop)
+        assert self._dispatchers, "an arrangement names at least one actor"
+        self._workers = [
+            threading.Thread(target=self._work_off, name=f"levrier-{name}-worker-{index}", daemon=True)
+            for index in range(workers)
+        ]
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self._name
+
+    @property
+    def clock(self) -> Clock:
+        """The node's clock."""
+        return self._clock
+
+    @property
+    def random(self) -> random.Random:
+        """The operating system's randomness."""
+        return self._random
+
+    @property
+    def failure(self) -> FatalReason | None:
+        """Why the node is down, none while it is not."""
+        return self._failure
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of the dispatcher called "io". It runs between `start()` and `stop()`."""
+        dispatcher = self._dispatchers[IO_DISPATCHER]
+        assert isinstance(dispatcher, AsyncioDispatcher)
+        return dispatcher.loop
+
+    def entropy(self, size: int) -> bytes:
+        """`size` random bytes, fit for secrets."""
+        return os.urandom(size)
+
+    def address(self, actor_name: str) -> Address[Any]:
+        """The address of an actor of the arrangement. The same object each time."""
+        assert actor_name in self._arrangement, f"the arrangement of node {self._name} has no actor {actor_name}"
+        with self._lock:
+            address = self._addresses.get(actor_name)
+            if address is None:
+                address = self._addresses[actor_name] = Address(node=self._name, name=actor_name)
+            return address
+
+    def every(self, milliseconds: int, recipient: Recipient[M], message: M) -> DispatcherTimer:
+        """Tell `message` again and again, fired by the recipient's own dispatcher."""
+        return self._add_timer(timer_in(milliseconds, repeat=True, recipient=recipient, message=message), recipient)
+
+    def after(self, milliseconds: int, recipient: Recipient[M], message: M) -> DispatcherTimer:
+        """Tell `message` once, fired by the recipient's own dispatcher."""
+        return self._add_timer(timer_in(milliseconds, repeat=False, recipient=recipient, message=message), recipient)
+
+    def offload(self, work: Callable[[], R], deliver: Callable[[R | WorkFailed], object], to: Recipient[Any]) -> None:
+        """Run `work` in one of the worker threads, then tell `to` what `deliver` makes of its result."""
+
+        def job() -> None:
+            result: R | WorkFailed
+            try:
+                result = work()
+            except AssertionError:
+                raise
+            except Exception as error:  # noqa: BLE001
+                result = WorkFailed(reason=describe_error(error))
+            to.tell(deliver(result))
+
+        self._work.put(job)
+
+    def fail(self, reason: FatalReason) -> None:
+        """Declare the node dead. Callable from any thread; the first reason counts."""
+        with self._lock:
+            if self._failure is not None:
+                logger.debug("node {} is down already; also: {}", self._name, reason)
+                return
+            self._failure = reason
+            for cell in self._cells:
+                cell.halt()
+        logger.error("node {} is down, status {}: {}: {}", self._name, reason.status, reason.actor, reason.reason)
+        self._on_failure(reason)
+
+    def adopt(self, actor: NodeActor) -> None:
+        """Put the actor on its dispatcher and bind its address."""
+        cell = Cell(name=actor.name, supervisor=self, receive=actor.receive, actor=actor)
+        dispatcher = self._dispatcher_of(actor.name)
+        actor.inbox.bind(cell=cell, append=dispatcher.append, home=dispatcher)
+        self._admit(cell, dispatcher)
+
+    def probe(self, name: str) -> Probe[Any]:
+        """A probe in place of the actor of that name; it records in the dispatcher's thread."""
+        probe: Probe[Any] = Probe(name)
+        self._admit(Cell(name=name, supervisor=self, receive=probe.tell), self._dispatcher_of(name))
+        return probe
+
+    def start(self) -> None:
+        """Start the threads: `on_start` runs, then what was told so far is delivered."""
+        assert not self._started, "a runtime starts once"
+        assert not self._stopped
+        self._started = True
+        for dispatcher in self._dispatchers.values():
+            dispatcher.start()
+        for worker in self._workers:
+            worker.start()
+
+    def stop(self, *, order: Sequence[str] = (), timeout_seconds: float = 30.0) -> None:
+        """End the actors in `order`, then the others last started first, then every thread. Once is enough.
+
+        Each actor handles what it was told before its turn came; what it tells then still reaches those behind it.
+        AssertionError when an actor or a thread does not end within `timeout_seconds`.
+        """
+        if self._stopped:
+            return
+        self._stopped = True
+        if not self._started:
+            self._discard()
+            return
+        current = threading.current_thread()
+        threads = [dispatcher.thread for dispatcher in self._dispatchers.values()] + self._workers
+        assert current not in threads, "stop() waits for the node's threads and may not run in one of them"
+        for cell in self._stopping_order(order):
+            self._end(cell, timeout_seconds)
+        for _ in self._workers:
+            self._work.put(None)
+        for dispatcher in self._dispatchers.values():
+            dispatcher.close()
+        for thread in threads:
+            thread.join(timeout_seconds)
+        stuck = [thread.name for thread in threads if thread.is_alive()]
+        assert not stuck, f"threads that did not end: {', '.join(stuck)}"
+        for dispatcher in self._dispatchers.values():
+            dispatcher.drain_dead()
+        for cell in self._cells:
+            if not cell.ended:
+                cell.discard()
+
+    def inbox_depths(self) -> dict[str, int]:
+        """Entries that wait, by dispatcher: the actors of one dispatcher share one mailbox."""
+        return {name: len(dispatcher.queue) for name, dispatcher in self._dispatchers.items()}
+
+    def actor_raised(self, cell: Cell, error: Exception) -> None:
+        """Apply the actor's failure policy; the traceback is logged here, once."""
+        reason = FatalReason(status=ExitStatus.ACTOR_FAILED, reason=describe_error(error), actor=cell.name)
+        if self._failure is not None:
+            logger.debug("actor {} of dead node {} raised: {}", cell.name, self._name, reason.reason)
+            return
+        logger.opt(exception=error).error("actor {} of node {} raised", cell.name, self._name)
+        if cell.actor is not None and cell.actor.failure_policy is FailurePolicy.REPORT:
+            cell.halt()
+            cell.end()
+            self._on_report(reason)
+            return
+        self.fail(reason)
+
+    def dispatcher_died(self, name: str, error: BaseException) -> None:
+        """Something other than an actor raised: our bug, and the node's end."""
+        logger.opt(exception=error).error("dispatcher {} of node {} raised", name, self._name)
+        self.fail(FatalReason(status=ExitStatus.ACTOR_FAILED, reason=describe_error(error), actor=name))
+
+    def _new_dispatcher(self, name: str, *, use_uvloop: bool) -> Dispatcher:
+        thread_name = f"levrier-{self._name}-{name}"
+        if name == IO_DISPATCHER:
+            return AsyncioDispatcher(name=name, thread_name=thread_name, host=self, use_uvloop=use_uvloop)
+        return ThreadDispatcher(name=name, thread_name=thread_name, host=self)
+
+    def _dispatcher_of(self, actor_name: str) -> Dispatcher:
+        assert actor_name in self._arrangement, f"the arrangement of node {self._name} has no actor {actor_name}"
+        return self._dispatchers[self._arrangement[actor_name]]
+
+    def _admit(self, cell: Cell, dispatcher: Dispatcher) -> None:
+        with self._lock:
+            self._cells = [known for known in self._cells if not known.ended]
+            self._cells.append(cell)
+            if self._failure is not None:
+                cell.halt()
+        dispatcher.post(cell.start)
+        self.address(cell.name).bind(slot=cell, append=dispatcher.append, home=dispatcher)
+
+    def _add_timer(self, timer: DispatcherTimer, recipient: Recipient[Any]) -> DispatcherTimer:
+        if isinstance(recipient, Address):
+            self._dispatcher_of(recipient.name).add_timer(timer)
+        else:
+            next(iter(self._dispatchers.values())).add_timer(timer)
+        return timer
+
+    def _stopping_order(self, order: Sequence[str]) -> list[Cell]:
+        by_name = {cell.name: cell for cell in self._cells if not cell.ended}
+        named = [by_name.pop(name) for name in order if name in by_name]
+        return named + list(reversed(by_name.values()))
+
+    def _end(self, cell: Cell, timeout_seconds: float) -> None:
+        ended = threading.Event()
+        dispatcher = self._dispatcher_of(cell.name)
+
+        def end() -> None:
+            cell.end()
+            ended.set()
+
+        dispatcher.post(end)
+        if dispatcher.thread.is_alive():
+            assert ended.wait(timeout_seconds) or not dispatcher.thread.is_alive(), f"actor {cell.name} did not end"
+
+    def _discard(self) -> None:
+        for cell in self._cells:
+            cell.discard()
+        for dispatcher in self._dispatchers.values():
+            if isinstance(dispatcher, AsyncioDispatcher):
+                dispatcher.close_unstarted()
+            dispatcher.drain_dead()
+
+    def _work_off(self) -> None:
+        while (job := self._work.get()) is not None:
+            try:
+                job()
+            except Exception as error:  # noqa: BLE001
+                self.dispatcher_died("worker", error)
