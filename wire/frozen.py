@@ -21,7 +21,8 @@ def quick_init(cls: type[_T]) -> type[_T]:
     assert tuple(field.name for field in described) == tuple(slots), "fields must not be inherited"
     twin = type(f"{cls.__name__}UnderConstruction", cls.__bases__, {"__slots__": slots})
     namespace: dict[str, object] = {"_twin": twin, "_frozen": cls, "_set": object.__setattr__}
-    positional, keyword_only = ["self"], []
+    positional = ["self"]
+    keyword_only: list[str] = []
     for field in described:
         assert field.init
         assert field.default_factory is MISSING
@@ -35,7 +36,7 @@ def quick_init(cls: type[_T]) -> type[_T]:
     lines = [f"def __init__({', '.join(positional + keyword_only)}):", "    _set(self, '__class__', _twin)"]
     lines += [f"    self.{name} = {name}" for name in slots]
     lines.append("    self.__class__ = _frozen")
-    exec("\n".join(lines), namespace)
+    exec("\n".join(lines), namespace)  # noqa: S102  The source is made of field names, as in `dataclasses`.
     initialiser = cast(Any, namespace["__init__"])
     initialiser.__qualname__ = f"{cls.__qualname__}.__init__"
     cast(Any, cls).__init__ = initialiser

@@ -1,0 +1,70 @@
+"""The two bases of everything that stands behind a header: strict request bodies and tolerant response bodies.
+
+A subclass is a frozen dataclass that says how it is read and written; it may be nested in another one, which is why
+reading goes on from a cursor.
+"""
+
+from typing import Self
+
+from levrier.wire.reader import Reader
+from levrier.wire.writer import Writer
+
+
+class Body:
+    """A request body. Nothing may follow it."""
+
+    __slots__ = ()
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Read the value at the cursor. Raises `WireError`."""
+        raise NotImplementedError(cls.__name__)
+
+    def write(self, writer: Writer) -> None:
+        """Append the value. Raises `WireError` for a field that the wire cannot carry."""
+        raise NotImplementedError(type(self).__name__)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Decode a whole body. Raises `WireError`."""
+        reader = Reader(data, cls.__name__)
+        value = cls.read(reader)
+        reader.finish()
+        return value
+
+    def encode(self) -> bytes:
+        """The bytes of the body. Raises `WireError` for a field that the wire cannot carry."""
+        writer = Writer(type(self).__name__)
+        self.write(writer)
+        return writer.finish()
+
+
+class EmptyBody(Body):
+    """A request without a body."""
+
+    __slots__ = ()
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Nothing to read."""
+        del reader
+        return cls()
+
+    def write(self, writer: Writer) -> None:
+        """Nothing to write."""
+
+
+class ResponseBody(Body):
+    """A response payload, without the result section. As in the official client, bytes behind it are ignored."""
+
+    __slots__ = ()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Decode a payload. Raises `WireError`."""
+        return cls.read(Reader(data, cls.__name__))
+
+    @classmethod
+    def decode_found(cls, data: bytes) -> Self | None:
+        """Decode the answer to a query for one thing: an empty body means that it was not found."""
+        return cls.decode(data) if data else None
