@@ -40,6 +40,7 @@ class AsyncioDispatcher(Dispatcher):
         self.loop.set_exception_handler(self._on_loop_exception)
         self._thread_ident = -1
         self._alarm: asyncio.TimerHandle | None = None
+        self._finishing = False
 
     def wake(self) -> None:
         """Schedule a turn."""
@@ -63,13 +64,18 @@ class AsyncioDispatcher(Dispatcher):
         self.loop.call_soon(self._loop_turn)
         try:
             self.loop.run_forever()
+            self._finishing = True
             self.loop.run_until_complete(self._finish())
         finally:
             self.idle = False
+            self._thread_ident = -1
             asyncio.set_event_loop(None)
             self.loop.close()
 
     def _loop_turn(self) -> None:
+        if self._finishing:
+            # A surplus wake-up that was under way when the loop ended; stopping it again would break `_finish`.
+            return
         try:
             self._turn()
         except BaseException as error:  # noqa: BLE001

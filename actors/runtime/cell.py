@@ -94,7 +94,6 @@ class Cell:
         "ended",
         "envelopes",
         "name",
-        "on_end",
         "receive",
         "supervisor",
     )
@@ -111,7 +110,6 @@ class Cell:
         self.alive = True
         self.ended = False
         self.batch_open = False
-        self.on_end: Callable[[], None] | None = None
 
     @property
     def cell(self) -> Cell:
@@ -157,8 +155,6 @@ class Cell:
                 self.actor.on_stop()
             except Exception as error:  # noqa: BLE001
                 self.supervisor.actor_raised(self, error)
-        if self.on_end is not None:
-            self.on_end()
 
     def forget(self) -> None:
         """Take the actor out of pykka's registry and mark it dead for pykka's refs."""

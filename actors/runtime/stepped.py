@@ -35,6 +35,8 @@ M = TypeVar("M")
 R = TypeVar("R")
 
 OUTSIDE = "outside"
+START = "start"
+TIMER = "timer"
 DEFAULT_NODE = "node"
 EPOCH_MICROS = 1_700_000_000_000_000
 STEPS_MAX = 1_000_000
@@ -115,6 +117,10 @@ class _Seat:
         if not self.cell.ended:
             self.world.queue(self, self.world.sender, entry)
 
+    def has_nothing_waiting(self) -> bool:
+        """Whether all that was told was delivered."""
+        return self.waiting == 0
+
     def start(self) -> None:
         """Run `on_start`, then let messages come."""
         self.started = True
@@ -181,7 +187,6 @@ class SteppedNode:
 
     def offload(self, work: Callable[[], R], deliver: Callable[[R | WorkFailed], object], to: Recipient[Any]) -> None:
         """Run `work` in a step of its own, later; jobs finish in any order."""
-        name = f"worker-{self._jobs}"
         self._jobs += 1
 
         def job(_message: object) -> None:
@@ -195,17 +200,22 @@ class SteppedNode:
                 result = WorkFailed(reason=describe_error(error))
             to.tell(deliver(result))
 
-        seat = self._take_seat(Cell(name=name, supervisor=self, receive=job), registered=False)
+        seat = self._take_seat(f"worker-{self._jobs}", Cell(name="worker", supervisor=self, receive=job))
         seat.started = True
         seat.append((seat.cell, work))
 
     def fail(self, reason: FatalReason) -> None:
         """Declare the node dead: nothing more is delivered in it. Other nodes go on."""
+        self._fail(reason, None)
+
+    def _fail(self, reason: FatalReason, error: Exception | None) -> None:
         if self.dead:
             logger.debug("node {} is down already; also: {}", self._name, reason)
             return
         self.failure = reason
-        logger.error("node {} is down, status {}: {}: {}", self._name, reason.status, reason.actor, reason.reason)
+        logger.opt(exception=error).error(
+            "node {} is down, status {}: {}: {}", self._name, reason.status, reason.actor, reason.reason
+        )
         for seat in self._seats.values():
             seat.cell.halt()
         self._world.note_failure(self, reason)
@@ -215,13 +225,13 @@ class SteppedNode:
         cell = Cell(name=actor.name, supervisor=self, receive=actor.receive, actor=actor)
         # pykka has just registered it process-wide, where `stop_all` and `broadcast` would reach into the simulation.
         ActorRegistry.unregister(actor.actor_ref)
-        seat = self._take_seat(cell, registered=True)
+        seat = self._take_bound_seat(cell)
         actor.inbox.bind(cell=cell, append=seat.append, home=_AWAKE)
 
     def probe(self, name: str) -> Probe[Any]:
         """A probe in place of the actor of that name; it records when the scheduler delivers."""
         probe: Probe[Any] = Probe(name)
-        self._take_seat(Cell(name=name, supervisor=self, receive=probe.tell), registered=True)
+        self._take_bound_seat(Cell(name=name, supervisor=self, receive=probe.tell))
         return probe
 
     def stop(self, *, order: Sequence[str] = ()) -> None:
@@ -229,22 +239,19 @@ class SteppedNode:
         open_seats = {name: seat for name, seat in self._seats.items() if not seat.cell.ended}
         named = [open_seats.pop(name) for name in order if name in open_seats]
         for seat in named + list(reversed(open_seats.values())):
-            self._world.run(until=lambda seat=seat: seat.waiting == 0)  # type: ignore[misc]
+            self._world.run(until=seat.has_nothing_waiting)
             self._world.run_as(seat.full_name, seat.cell.end)
 
     def actor_raised(self, cell: Cell, error: Exception) -> None:
         """Apply the actor's failure policy; the traceback is logged here, once."""
         reason = FatalReason(status=ExitStatus.ACTOR_FAILED, reason=describe_error(error), actor=cell.name)
-        if self.dead:
-            logger.debug("actor {} of dead node {} raised: {}", cell.name, self._name, reason.reason)
+        if cell.actor is None or cell.actor.failure_policy is FailurePolicy.NODE_DOWN:
+            self._fail(reason, error)
             return
-        logger.opt(exception=error).error("actor {} of node {} raised", cell.name, self._name)
-        if cell.actor is not None and cell.actor.failure_policy is FailurePolicy.REPORT:
-            cell.halt()
-            cell.end()
-            self._world.reports.append(reason)
-            return
-        self.fail(reason)
+        logger.opt(exception=error).error("actor {} of node {} ended: {}", cell.name, self._name, reason.reason)
+        cell.halt()
+        cell.end()
+        self._world.reports.append(reason)
 
     def crash(self) -> None:
         """Be gone: no hook runs, queues and timers are dropped. Called by the runtime."""
@@ -254,16 +261,19 @@ class SteppedNode:
             seat.cell.discard()
         self._seats.clear()
 
-    def _take_seat(self, cell: Cell, *, registered: bool) -> _Seat:
+    def _take_bound_seat(self, cell: Cell) -> _Seat:
+        seat = self._take_seat(cell.name, cell)
+        self.address(cell.name).bind(slot=cell, append=seat.append, home=_AWAKE)
+        self._world.queue(seat, START, (CONTROL, seat.start))
+        return seat
+
+    def _take_seat(self, key: str, cell: Cell) -> _Seat:
         assert not self.crashed, f"this incarnation of node {self._name} has crashed"
         seat = _Seat(world=self._world, node=self, cell=cell)
-        if registered:
-            self.address(cell.name).bind(slot=cell, append=seat.append, home=_AWAKE)
-            self._world.queue(seat, "start", (CONTROL, seat.start))
         if self.failure is not None:
             cell.halt()
         self._seats = {name: known for name, known in self._seats.items() if not known.cell.ended}
-        self._seats[cell.name] = seat
+        self._seats[key] = seat
         return seat
 
 
@@ -336,6 +346,10 @@ class SteppedRuntime:
     def probe(self, name: str) -> Probe[Any]:
         """A probe in the default node."""
         return self.node().probe(name)
+
+    def stop(self, *, order: Sequence[str] = ()) -> None:
+        """End the default node's actors."""
+        self.node().stop(order=order)
 
     # The nodes.
 
@@ -431,7 +445,7 @@ class SteppedRuntime:
             lane = seat.lanes[sender] = _Lane(sender=sender, seat=seat)
         lane.entries.append(entry)
         seat.waiting += 1
-        if lane.position < 0 and (seat.started or sender == "start"):
+        if lane.position < 0 and (seat.started or sender == START):
             self.make_ready(lane)
 
     def make_ready(self, lane: _Lane) -> None:
@@ -518,7 +532,7 @@ class SteppedRuntime:
             if timer.interval_nanos:
                 timer.due_nanos += timer.interval_nanos
                 self._push_timer(timer)
-            self.sender = "timer"
+            self.sender = TIMER
             try:
                 timer.recipient.tell(timer.message)
             finally:
@@ -528,10 +542,12 @@ class SteppedRuntime:
     def _note_delivery(self, lane: _Lane, slot: Slot, message: object) -> None:
         if slot.cell is None:
             what = "start"
-        elif self._trace_messages:
+        elif lane.seat.cell is slot and self._trace_messages:
             what = repr(message)
         else:
             what = type(message).__name__
+        if not lane.seat.cell.alive:
+            what += " dropped"
         self._note(f"{lane.sender}>{lane.seat.full_name} {what}")
 
     def _note(self, what: str) -> None:

@@ -78,6 +78,7 @@ class ThreadedRuntime:
         self._failure: FatalReason | None = None
         self._started = False
         self._stopped = False
+        self._work_abandoned = False
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._dispatchers: dict[str, Dispatcher] = {}
         for dispatcher in self._arrangement.values():
@@ -154,15 +155,7 @@ class ThreadedRuntime:
 
     def fail(self, reason: FatalReason) -> None:
         """Declare the node dead. Callable from any thread; the first reason counts."""
-        with self._lock:
-            if self._failure is not None:
-                logger.debug("node {} is down already; also: {}", self._name, reason)
-                return
-            self._failure = reason
-            for cell in self._cells:
-                cell.halt()
-        logger.error("node {} is down, status {}: {}: {}", self._name, reason.status, reason.actor, reason.reason)
-        self._on_failure(reason)
+        self._fail(reason, None)
 
     def adopt(self, actor: NodeActor) -> None:
         """Put the actor on its dispatcher and bind its address."""
@@ -204,6 +197,7 @@ class ThreadedRuntime:
         assert current not in threads, "stop() waits for the node's threads and may not run in one of them"
         for cell in self._stopping_order(order):
             self._end(cell, timeout_seconds)
+        self._work_abandoned = True
         for _ in self._workers:
             self._work.put(None)
         for dispatcher in self._dispatchers.values():
@@ -225,21 +219,32 @@ class ThreadedRuntime:
     def actor_raised(self, cell: Cell, error: Exception) -> None:
         """Apply the actor's failure policy; the traceback is logged here, once."""
         reason = FatalReason(status=ExitStatus.ACTOR_FAILED, reason=describe_error(error), actor=cell.name)
-        if self._failure is not None:
-            logger.debug("actor {} of dead node {} raised: {}", cell.name, self._name, reason.reason)
+        if cell.actor is None or cell.actor.failure_policy is FailurePolicy.NODE_DOWN:
+            self._fail(reason, error)
             return
-        logger.opt(exception=error).error("actor {} of node {} raised", cell.name, self._name)
-        if cell.actor is not None and cell.actor.failure_policy is FailurePolicy.REPORT:
-            cell.halt()
-            cell.end()
-            self._on_report(reason)
-            return
-        self.fail(reason)
+        logger.opt(exception=error).error("actor {} of node {} ended: {}", cell.name, self._name, reason.reason)
+        cell.halt()
+        cell.end()
+        self._on_report(reason)
 
     def dispatcher_died(self, name: str, error: BaseException) -> None:
         """Something other than an actor raised: our bug, and the node's end."""
-        logger.opt(exception=error).error("dispatcher {} of node {} raised", name, self._name)
-        self.fail(FatalReason(status=ExitStatus.ACTOR_FAILED, reason=describe_error(error), actor=name))
+        self._fail(FatalReason(status=ExitStatus.ACTOR_FAILED, reason=describe_error(error), actor=name), error)
+
+    def _fail(self, reason: FatalReason, error: BaseException | None) -> None:
+        with self._lock:
+            first = self._failure is None
+            if first:
+                self._failure = reason
+                for cell in self._cells:
+                    cell.halt()
+        if not first:
+            logger.debug("node {} is down already; also: {}", self._name, reason)
+            return
+        logger.opt(exception=error).error(
+            "node {} is down, status {}: {}: {}", self._name, reason.status, reason.actor, reason.reason
+        )
+        self._on_failure(reason)
 
     def _new_dispatcher(self, name: str, *, use_uvloop: bool) -> Dispatcher:
         thread_name = f"levrier-{self._name}-{name}"
@@ -252,13 +257,19 @@ class ThreadedRuntime:
         return self._dispatchers[self._arrangement[actor_name]]
 
     def _admit(self, cell: Cell, dispatcher: Dispatcher) -> None:
+        def start() -> None:
+            with self._lock:
+                # Waits for the lines below: `on_start` may tell this very address, and nobody may tell it earlier.
+                assert self.address(cell.name).slot is cell
+            cell.start()
+
         with self._lock:
             self._cells = [known for known in self._cells if not known.ended]
             self._cells.append(cell)
             if self._failure is not None:
                 cell.halt()
-        dispatcher.post(cell.start)
-        self.address(cell.name).bind(slot=cell, append=dispatcher.append, home=dispatcher)
+            dispatcher.post(start)
+            self.address(cell.name).bind(slot=cell, append=dispatcher.append, home=dispatcher)
 
     def _add_timer(self, timer: DispatcherTimer, recipient: Recipient[Any]) -> DispatcherTimer:
         if isinstance(recipient, Address):
@@ -282,7 +293,8 @@ class ThreadedRuntime:
 
         dispatcher.post(end)
         if dispatcher.thread.is_alive():
-            assert ended.wait(timeout_seconds) or not dispatcher.thread.is_alive(), f"actor {cell.name} did not end"
+            in_time = ended.wait(timeout_seconds)
+            assert in_time or not dispatcher.thread.is_alive(), f"actor {cell.name} did not end"
 
     def _discard(self) -> None:
         for cell in self._cells:
@@ -294,6 +306,8 @@ class ThreadedRuntime:
 
     def _work_off(self) -> None:
         while (job := self._work.get()) is not None:
+            if self._work_abandoned:
+                continue
             try:
                 job()
             except Exception as error:  # noqa: BLE001
