@@ -1,0 +1,524 @@
+"""The write-ahead log of one consensus group (persistence section 2, framing D-24, failures D-25).
+
+Owns `journal.wal` and its index: two arrays over slots (header, record offset), slot = op mod slots. One owner calls it,
+one call at a time. Invariants: an entry is indexed only after a sync that covers it; every rewrite is a new file under a
+new epoch, renamed into place; what is indexed is what a reopen finds, unless a later append overwrote the slot.
+
+It knows bytes and hash chains, not consensus: which entry is right when two views disagree is not decided here.
+
+Deviations from the reference: one write and one sync carry a whole batch; the file is preallocated, so that the sync
+writes data only; after a failed append everything is refused until `truncate_from`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from levrier.persistence.data_dir import temporary
+from levrier.persistence.errors import (
+    AppendRefused,
+    EntryInvalid,
+    InvalidInput,
+    JournalBusy,
+    JournalDamaged,
+    JournalPoisoned,
+    SlotCollision,
+    StorageError,
+)
+from levrier.persistence.journal_format import (
+    BATCH_SIZE_MAX,
+    CHECK_MASK,
+    ENTRY_SIZE_MAX,
+    FILE_HEADER_SIZE,
+    KIND_PREPARE,
+    PREPARE_HEADER_SIZE,
+    RECORD_HEADER_SIZE,
+    encode_durable_mark,
+    encode_record_header,
+    padding,
+    record_size,
+)
+from levrier.persistence.journal_rewrite import Rewriter, read_frame, write_zeros
+from levrier.persistence.journal_scan import scan
+from levrier.persistence.storage import File, Storage
+from levrier.persistence.superblock import remove_quietly
+from levrier.wire.errors import WireError
+from levrier.wire.headers import PrepareHeader
+from levrier.wire.prepare import Prepare
+from xxhash import xxh3_64_intdigest
+
+PREALLOCATE_STEP = 4 * 1024 * 1024
+SLOTS_MAX = 1 << 20
+
+Entry = tuple[PrepareHeader, int]
+
+
+class PrepareJournal:
+    """An open log. Use `open`; every method that touches the file raises `StorageError`."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        path: Path,
+        *,
+        group: int,
+        snapshot_op: int,
+        slots: int,
+        epoch_source: Callable[[], int],
+        preallocate_step: int,
+    ) -> None:
+        assert preallocate_step % FILE_HEADER_SIZE == 0
+        self._storage = storage
+        self._path = path
+        self._group = group
+        self._slots = slots
+        self._epoch_source = epoch_source
+        self._step = preallocate_step
+        self._snapshot_op = snapshot_op
+        self._headers: list[PrepareHeader | None] = [None] * slots
+        self._offsets: list[int] = [0] * slots
+        self._last_op: int | None = None
+        self._file: File | None = None
+        self._epoch = 0
+        self._end = 0
+        self._allocated = 0
+        self._marked_end = 0
+        self._poison: str | None = None
+        self._failed_from: int | None = None
+        self._dirty = False
+        self._busy = False
+        self._cut_offset: int | None = None
+        self._cut_bytes = 0
+        self._unsealed_count = 0
+
+    @classmethod
+    def open(
+        cls,
+        storage: Storage,
+        path: Path,
+        *,
+        group: int,
+        snapshot_op: int,
+        slots: int,
+        epoch_source: Callable[[], int],
+        preallocate_step: int = PREALLOCATE_STEP,
+    ) -> PrepareJournal:
+        """Open the log at `path`, or create an empty one.
+
+        `snapshot_op` is the op of the snapshot (0 if none): entries at or below it may be overwritten. `epoch_source`
+        gives a random number of 64 bits at each call. A torn tail is cut, which `cut_offset` and `cut_bytes` then tell;
+        `JournalDamaged` (file untouched), `UnsupportedVersion` or `ForeignJournal` otherwise; `InvalidInput` for a slot
+        count that is 0 or too small for what the log holds.
+        """
+        if not 0 < slots <= SLOTS_MAX:
+            raise InvalidInput(file=path, what=f"{slots} slots", next_step=f"set 1 to {SLOTS_MAX} slots")
+        journal = cls(
+            storage,
+            path,
+            group=group,
+            snapshot_op=snapshot_op,
+            slots=slots,
+            epoch_source=epoch_source,
+            preallocate_step=preallocate_step,
+        )
+        if storage.exists(path):
+            journal._load()
+        else:
+            journal._rewrite([])
+        return journal
+
+    # What it holds. None of these touches the file.
+
+    @property
+    def last_op(self) -> int | None:
+        """The highest op seen; None for an empty log."""
+        return self._last_op
+
+    @property
+    def snapshot_op(self) -> int:
+        """The watermark: entries at or below it may be overwritten."""
+        return self._snapshot_op
+
+    @property
+    def slots(self) -> int:
+        """How many entries the index has room for."""
+        return self._slots
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds no entry: such a log counts as absent at boot (D-31)."""
+        return all(header is None for header in self._headers)
+
+    @property
+    def size(self) -> int:
+        """Bytes in use, the file header included; the file itself is longer by what is preallocated."""
+        return self._end
+
+    @property
+    def allocated_size(self) -> int:
+        """The length of the file in bytes."""
+        return self._allocated
+
+    @property
+    def poisoned(self) -> str | None:
+        """Why only reopening helps, None if healthy."""
+        return self._poison
+
+    @property
+    def failed_from(self) -> int | None:
+        """After a failed append: appends are refused until `truncate_from` of this op or a lower one."""
+        return self._failed_from
+
+    @property
+    def cut_offset(self) -> int | None:
+        """Where opening cut a torn tail, None if it cut nothing. See the last sentence of D-24."""
+        return self._cut_offset
+
+    @property
+    def cut_bytes(self) -> int:
+        """How many bytes opening cut, 0 if none."""
+        return self._cut_bytes
+
+    @property
+    def unsealed_count(self) -> int:
+        """Entries without a body checksum that opening found; worth a warning."""
+        return self._unsealed_count
+
+    @property
+    def remaining_capacity(self) -> int:
+        """Ops that still fit before a checkpoint must free slots: by op distance, not by occupied slots."""
+        if self._last_op is None or self._last_op <= self._snapshot_op:
+            return self._slots
+        return max(0, self._slots - (self._last_op - self._snapshot_op))
+
+    def set_snapshot_op(self, op: int) -> None:
+        """Raise the watermark; it never decreases."""
+        assert op >= self._snapshot_op, (op, self._snapshot_op)
+        self._snapshot_op = op
+
+    def header(self, op: int) -> PrepareHeader | None:
+        """The header of `op`, if it is indexed."""
+        header = self._headers[op % self._slots]
+        return header if header is not None and header.op == op else None
+
+    def previous_header(self, header: PrepareHeader) -> PrepareHeader | None:
+        """The header below; None for op 0."""
+        return self.header(header.op - 1) if header.op else None
+
+    def headers_from(self, op: int) -> list[PrepareHeader]:
+        """Every indexed header at or above `op`, ascending; gaps are possible."""
+        return sorted((each for each in self._headers if each is not None and each.op >= op), key=_op)
+
+    # Reading
+
+    def entry(self, op: int) -> Prepare | None:
+        """The entry of `op`; None if it is absent, unreadable or damaged, or the log is poisoned."""
+        header = self.header(op)
+        if header is None:
+            return None
+        try:
+            return self.entry_at(header)
+        except StorageError:
+            return None
+
+    def entry_at(self, header: PrepareHeader) -> Prepare | None:
+        """The entry of exactly this header; None if another or none is indexed there.
+
+        Raises `JournalPoisoned`, `JournalDamaged` or `IoFailed`.
+        """
+        self._refuse_if_poisoned()
+        indexed = self.header(header.op)
+        if indexed is None or indexed.checksum != header.checksum:
+            return None
+        offset = self._offsets[header.op % self._slots]
+        frame = read_frame(self._open_file, offset, indexed, path=self._path, epoch=self._epoch)
+        try:
+            prepare = Prepare.decode(frame)
+        except WireError as error:
+            raise JournalDamaged(file=self._path, offset=offset, op=header.op, reason=str(error)) from error
+        if prepare.header != indexed:
+            raise JournalDamaged(file=self._path, offset=offset, op=header.op, reason="another entry stands there")
+        return prepare
+
+    # Writing
+
+    def append(self, prepares: Sequence[Prepare]) -> None:
+        """Write all of `prepares` with one write and one sync; they are durable when it returns.
+
+        Before any byte is written: `JournalPoisoned`, `AppendRefused`, `EntryInvalid`, `SlotCollision`. A failure of the
+        disk raises `IoFailed` and leaves unknown bytes behind. After any failure nothing is indexed, and everything is
+        refused until `truncate_from(failed_from)`. A batch above `BATCH_SIZE_MAX` takes more than one write and sync.
+        """
+        if not prepares:
+            return
+        self._refuse_if_poisoned()
+        if self._failed_from is not None:
+            raise AppendRefused(file=self._path, op=prepares[0].header.op, failed_from=self._failed_from)
+        try:
+            self._check(prepares)
+            placed = self._write(prepares)
+        except StorageError:
+            self._note_failure(prepares)
+            raise
+        for header, offset, end in placed:
+            slot = header.op % self._slots
+            self._headers[slot] = header
+            self._offsets[slot] = offset
+            if self._last_op is None or header.op > self._last_op:
+                self._last_op = header.op
+            self._end = end
+
+    def write_durable_mark(self) -> None:
+        """State on disk that everything so far is durable: damage in it is then never taken for a torn tail.
+
+        For when the log is idle and before `close`. Does nothing if nothing was appended since the last one, or if the
+        log is poisoned or waits for a truncation. A failure leaves the log as it was.
+        """
+        if self._poison is not None or self._failed_from is not None or self._dirty or self._end == self._marked_end:
+            return
+        mark = encode_durable_mark(epoch=self._epoch, durable_offset=self._end)
+        end = self._end + len(mark)
+        self._allocate(end)
+        self._open_file.write(self._end, mark)
+        self._open_file.datasync()
+        self._end = self._marked_end = end
+
+    def drain(self, up_to: int, on_drained: Callable[[Prepare], None] | None = None) -> int:
+        """Remove all entries with an op at or below `up_to`, raise the watermark to it, give the number removed.
+
+        `on_drained` gets each removed entry, ascending, before anything is changed. A failure before the rename leaves
+        everything as it was; a later one poisons the log.
+        """
+        self._refuse_if_poisoned()
+        with _Rewriting(self):
+            entries = self._indexed()
+            live = [entry for entry in entries if entry[0].op > up_to]
+            removed = len(entries) - len(live)
+            if on_drained is not None:
+                self._hand_out(entries[:removed], on_drained)
+            if removed or self._dirty:
+                self._rewrite(live)
+            self._snapshot_op = max(self._snapshot_op, up_to)
+        return removed
+
+    def truncate_from(self, op: int) -> int:
+        """Remove all entries with an op at or above `op` (> 0), give the number removed; the watermark stays.
+
+        After a failed append it always rewrites the file (D-25), and appends are accepted again if `op` is at or below
+        `failed_from`. `last_op` becomes the highest survivor.
+        """
+        self._refuse_if_poisoned()
+        if op <= 0:
+            raise InvalidInput(file=self._path, what=f"truncation from op {op}", next_step="name an op above 0")
+        with _Rewriting(self):
+            entries = self._indexed()
+            live = [entry for entry in entries if entry[0].op < op]
+            removed = len(entries) - len(live)
+            if removed or self._dirty:
+                self._rewrite(live)
+            if removed:
+                self._last_op = live[-1][0].op if live else None
+            if self._failed_from is not None and op <= self._failed_from:
+                self._failed_from = None
+        return removed
+
+    def close(self) -> None:
+        """Close the file. What was appended is durable already; write a durable mark before, if all is well."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    # Inside
+
+    @property
+    def _open_file(self) -> File:
+        assert self._file is not None, "the log is closed"
+        return self._file
+
+    def _load(self) -> None:
+        file = self._storage.open(self._path, create=False)
+        try:
+            found = scan(file, path=self._path, group=self._group)
+            for header, offset in found.entries:
+                self._index_scanned(header, offset)
+            if found.cut_bytes:
+                write_zeros(file, found.end, found.cut_bytes)
+                file.datasync()
+                self._cut_offset = found.end
+                self._cut_bytes = found.cut_bytes
+            self._allocated = file.size()
+        except BaseException:
+            file.close()
+            raise
+        self._file = file
+        self._epoch = found.epoch
+        self._end = found.end
+        self._marked_end = found.end if found.ends_with_mark or not found.entries else 0
+        self._unsealed_count = found.unsealed_count
+
+    def _index_scanned(self, header: PrepareHeader, offset: int) -> None:
+        slot = header.op % self._slots
+        occupant = self._headers[slot]
+        if occupant is not None and occupant.op != header.op and occupant.op > self._snapshot_op:
+            raise InvalidInput(
+                file=self._path,
+                what=f"{self._slots} slots hold either op {occupant.op} or op {header.op}, the log has both",
+                next_step="set metadata.journal_slots back to the larger value that this log was written with",
+            )
+        self._headers[slot] = header
+        self._offsets[slot] = offset
+        if self._last_op is None or header.op > self._last_op:
+            self._last_op = header.op
+
+    def _check(self, prepares: Sequence[Prepare]) -> None:
+        """The refusals of persistence 2.3, before any byte is written."""
+        taken: dict[int, int] = {}
+        for prepare in prepares:
+            header, size = prepare.header, len(prepare.frame)
+            op = header.op
+            if size != header.size or size < PREPARE_HEADER_SIZE:
+                reason = f"{size} bytes, its header says {header.size}"
+                raise EntryInvalid(file=self._path, op=op, reason=reason)
+            if size > ENTRY_SIZE_MAX:
+                reason = f"{size} bytes, at most {ENTRY_SIZE_MAX} fit"
+                raise EntryInvalid(file=self._path, op=op, reason=reason)
+            slot = op % self._slots
+            occupant = self._headers[slot]
+            occupant_op = taken.get(slot, -1 if occupant is None else occupant.op)
+            if occupant_op > self._snapshot_op or slot in taken:
+                raise SlotCollision(file=self._path, op=op, occupant=occupant_op, snapshot_op=self._snapshot_op)
+            taken[slot] = op
+
+    def _write(self, prepares: Sequence[Prepare]) -> list[tuple[PrepareHeader, int, int]]:
+        """Write and sync; gives (header, offset, end of the record) of each."""
+        placed: list[tuple[PrepareHeader, int, int]] = []
+        parts: list[bytes] = []
+        durable = end = self._end
+        epoch = self._epoch
+        for prepare in prepares:
+            frame = prepare.frame
+            size = len(frame)
+            if parts and end + record_size(size) - durable > BATCH_SIZE_MAX:
+                self._commit(durable, end, parts)
+                durable, parts = end, []
+            parts += (
+                encode_record_header(
+                    kind=KIND_PREPARE,
+                    length=size,
+                    check=xxh3_64_intdigest(frame) & CHECK_MASK,
+                    epoch=epoch,
+                    durable_offset=durable,
+                ),
+                frame,
+                padding(RECORD_HEADER_SIZE + size),
+            )
+            offset, end = end, end + record_size(size)
+            placed.append((prepare.header, offset, end))
+        self._commit(durable, end, parts)
+        return placed
+
+    def _commit(self, start: int, end: int, parts: list[bytes]) -> None:
+        self._allocate(end)
+        self._dirty = True
+        file = self._open_file
+        file.write(start, b"".join(parts))
+        file.datasync()
+        self._dirty = False
+
+    def _allocate(self, end: int) -> None:
+        """Have synced zeros up to `end`, so that the sync of an append has no metadata to write."""
+        if end <= self._allocated:
+            return
+        target = -(-end // self._step) * self._step
+        write_zeros(self._open_file, self._allocated, target - self._allocated)
+        self._open_file.sync()
+        self._allocated = target
+
+    def _note_failure(self, prepares: Sequence[Prepare]) -> None:
+        """Refuse what follows: an op above a hole must not slip in behind the caller's back (design 3, rule 8).
+
+        Ops that were there already do not count, else a refused duplicate would ask for good entries to be truncated.
+        """
+        last = -1 if self._last_op is None else self._last_op
+        fresh = [prepare.header.op for prepare in prepares if prepare.header.op > last]
+        if fresh:
+            self._failed_from = min(fresh)
+        elif self._dirty:
+            self._failed_from = last + 1
+
+    def _indexed(self) -> list[Entry]:
+        entries = [
+            (header, offset) for header, offset in zip(self._headers, self._offsets, strict=True) if header is not None
+        ]
+        entries.sort(key=lambda entry: entry[0].op)
+        return entries
+
+    def _hand_out(self, entries: Sequence[Entry], on_drained: Callable[[Prepare], None]) -> None:
+        for header, _ in entries:
+            prepare = self.entry_at(header)
+            assert prepare is not None
+            on_drained(prepare)
+
+    def _rewrite(self, live: Sequence[Entry]) -> None:
+        """Replace the file by one that holds `live` only, under a new epoch."""
+        scratch = temporary(self._path)
+        epoch = self._next_epoch()
+        try:
+            rewriter = Rewriter(self._storage, scratch, group=self._group, epoch=epoch, step=self._step)
+            try:
+                rewriter.copy(self._file, live, path=self._path, source_epoch=self._epoch)
+                self._storage.replace(scratch, self._path)
+            except BaseException:
+                rewriter.file.close()
+                raise
+        except StorageError:
+            remove_quietly(self._storage, scratch)
+            raise
+        self.close()
+        self._file = rewriter.file
+        self._epoch = epoch
+        self._end = self._marked_end = rewriter.end
+        self._allocated = rewriter.allocated
+        self._dirty = False
+        self._headers = [None] * self._slots
+        for (header, _), offset in zip(live, rewriter.offsets, strict=True):
+            self._headers[header.op % self._slots] = header
+            self._offsets[header.op % self._slots] = offset
+        try:
+            self._storage.sync_directory(self._path.parent)
+        except StorageError as error:
+            self._poison = f"the directory was not synced after a rewrite ({error.what})"
+            raise JournalPoisoned(file=self._path, reason=self._poison) from error
+
+    def _next_epoch(self) -> int:
+        """A number that differs from the present epoch and from zero."""
+        while True:
+            epoch = self._epoch_source()
+            if epoch not in {0, self._epoch}:
+                return epoch
+
+    def _refuse_if_poisoned(self) -> None:
+        if self._poison is not None:
+            raise JournalPoisoned(file=self._path, reason=self._poison)
+
+
+class _Rewriting:
+    """One rewrite at a time, also against one that an `on_drained` callback asks for."""
+
+    __slots__ = ("_journal",)
+
+    def __init__(self, journal: PrepareJournal) -> None:
+        self._journal = journal
+
+    def __enter__(self) -> None:
+        if self._journal._busy:
+            raise JournalBusy(file=self._journal._path)
+        self._journal._busy = True
+
+    def __exit__(self, *_: object) -> None:
+        self._journal._busy = False
+
+
+def _op(header: PrepareHeader) -> int:
+    return header.op

@@ -1,0 +1,74 @@
+"""Whether the files of one directory belong together (persistence section 6, steps 2 to 4; birth; D-09, D-31).
+
+Pure: takes what was read, gives the refusal to raise or `Accept`. Nothing here reads a file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from levrier.persistence.data_dir import GroupPaths
+from levrier.persistence.errors import CheckpointAhead, CheckpointMismatch, IdentityMismatch, SuperblockMissing
+from levrier.persistence.superblock import VsrState
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """The files fit together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing:
+    """A snapshot, named by its op and the XXH3 of its payload bytes. No snapshot is `Pairing(op=0, checksum=0)`."""
+
+    op: int
+    checksum: int
+
+
+NO_SNAPSHOT = Pairing(op=0, checksum=0)
+
+
+def check_pairing(
+    claim: VsrState | None, snapshot: Pairing, *, file: Path | str = "snapshot.bin"
+) -> Accept | CheckpointAhead | CheckpointMismatch:
+    """Whether the snapshot file is one that the superblock allows (S-101).
+
+    A snapshot that is newer than the claim is what a crash in the middle of a checkpoint leaves: accepted. An older one
+    means that a durable snapshot got lost: refused. A returned refusal is an exception for the caller to raise.
+    """
+    if claim is None:
+        return Accept()
+    if claim.checkpoint_op > snapshot.op:
+        return CheckpointAhead(file=file, checkpoint_op=claim.checkpoint_op, snapshot_op=snapshot.op)
+    if claim.checkpoint_op == snapshot.op and claim.checkpoint_checksum != snapshot.checksum:
+        return CheckpointMismatch(
+            file=file, op=snapshot.op, expected=claim.checkpoint_checksum, found=snapshot.checksum
+        )
+    return Accept()
+
+
+def check_identity(
+    state: VsrState, *, cluster: int, replica_id: int, replica_count: int, file: Path | str = "superblock"
+) -> Accept | IdentityMismatch:
+    """Whether the directory is this member's: cluster, then replica id, then replica count (S-117, B-012)."""
+    for field, found, expected in (
+        ("cluster", state.cluster, cluster),
+        ("replica_id", state.replica_id, replica_id),
+        ("replica_count", state.replica_count, replica_count),
+    ):
+        if found != expected:
+            return IdentityMismatch(file=file, field=field, found=found, expected=expected)
+    return Accept()
+
+
+def check_presence(directory: Path, *, superblock: bool, journal: bool, snapshot: bool) -> Accept | SuperblockMissing:
+    """Whether the set of files makes sense. `journal` means one that holds a record: without one it is absent (D-31).
+
+    No file at all is a blank member; a journal or a snapshot without a superblock is damage (`spec/birth.md`, B-010).
+    """
+    paths = GroupPaths(directory)
+    if not superblock and (journal or snapshot):
+        beside = paths.snapshot if snapshot else paths.journal
+        return SuperblockMissing(file=directory / "superblock.a and .b", beside=beside.name)
+    return Accept()
