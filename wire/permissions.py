@@ -5,7 +5,7 @@ kept and written in ascending id order; on reading, a later entry for the same i
 are the same thing and the same bytes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from levrier.wire.body import Body
@@ -92,14 +92,15 @@ class StreamPermissions:
     @classmethod
     def read(cls, reader: Reader) -> Self:
         """Read the flags and the topics of one stream."""
-        flags = _read_flags(reader, _STREAM_FLAGS)
+        manage_stream, read_stream, manage_topics, read_topics, poll, send = _read_flags(reader, _STREAM_FLAGS)
         topics: dict[int, TopicPermissions] = {}
         more = reader.u8("has_topics")
         while more:
             topic_id = reader.u32("topic_id")
             topics[topic_id] = TopicPermissions(*_read_flags(reader, _TOPIC_FLAGS))
             more = reader.u8("has_next_topic")
-        return cls(*flags, topics=tuple(sorted(topics.items(), key=_by_id)))
+        ordered = tuple(sorted(topics.items(), key=_by_id))
+        return cls(manage_stream, read_stream, manage_topics, read_topics, poll, send, ordered)
 
     def write(self, writer: Writer) -> None:
         """Append the flags and the topics."""
@@ -161,7 +162,7 @@ class Permissions(Body):
 
 def _without_topic(stream: StreamPermissions, topic_id: int) -> StreamPermissions:
     kept = tuple(entry for entry in stream.topics if entry[0] != topic_id)
-    return StreamPermissions(*stream.flags(), topics=kept)
+    return replace(stream, topics=kept)
 
 
 def _by_id(entry: tuple[int, object]) -> int:
