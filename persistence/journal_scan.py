@@ -88,7 +88,7 @@ class _Scan:
             at = 0
         return self._window, at
 
-    def _record(self, offset: int) -> str | None:
+    def _record(self, offset: int) -> str | None:  # noqa: PLR0911 - one reason a line.
         """Take in the record at `offset`, or say why there is none."""
         result = self._result
         window, at = self._bytes(offset, RECORD_HEADER_SIZE)

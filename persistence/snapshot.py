@@ -385,7 +385,7 @@ def _unsigned(value: object, name: str) -> int:
 
 def _pairs(value: object, name: str) -> tuple[tuple[int, int], ...]:
     if not isinstance(value, tuple):
-        raise ValueError(f"{name} is not an array")
+        raise ValueError(f"{name} is not an array")  # noqa: TRY004 - one type for bytes that make no sense.
     pairs = []
     for pair in value:
         if not isinstance(pair, tuple) or len(pair) != 2:

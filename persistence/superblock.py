@@ -174,7 +174,7 @@ def encode_record(sequence: int, payload: bytes) -> bytes:
     return record + _HASH.pack(xxhash.xxh3_64_intdigest(record))
 
 
-def classify(content: bytes | None) -> Copy:
+def classify(content: bytes | None) -> Copy:  # noqa: PLR0911 - one reason a line.
     """Judge the content of one copy, None for a missing file (persistence 3.2)."""
     if not content:
         return Absent()
