@@ -10,12 +10,14 @@ from typing import Protocol
 
 from levrier.actors.bus.messages import Ticket
 from levrier.actors.metadata.messages import CapturedMetadata
+from levrier.wire.frozen import quick_init
 from levrier.wire.headers import PrepareHeader, RequestHeader
 
 DISCONNECT_REQUEST = 2**64 - 1
 """Request number of a Logout that the node writes itself for a lost connection (client-table 7)."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRequest:
     """A request on its way into the log.
@@ -31,6 +33,7 @@ class ClientRequest:
     user_id: int = 0
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preflight:
     """May this request execute (client-table 3)? Answered by bus.Reply (replay) or consensus.Verdict."""
@@ -38,6 +41,7 @@ class Preflight:
     request: ClientRequest
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recheck:
     """The same question for a queued request whose slot is reserved under `token` (rule 5).
@@ -49,6 +53,7 @@ class Recheck:
     request: ClientRequest
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     """Op `header.op` was applied: the next part of the one commit stream (rule 2).
@@ -63,6 +68,7 @@ class Commit:
     dropped_users: tuple[int, ...] = ()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
     """The checkpoint marker, behind the Commit of the same op: capture, and hand both parts to the coordinator."""

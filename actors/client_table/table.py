@@ -235,7 +235,8 @@ class ClientTable:
         slot = self._index.get(client)
         if slot is None:
             return self._commit_behind(client, user_id, reply)
-        entry = self._occupied(slot)
+        entry = self._slots[slot]
+        assert entry is not None
         _, epoch, owner, watermark, _, ring = entry
         latest = ring[-1].commit
         _, request, request_checksum, commit = reply
@@ -245,10 +246,10 @@ class ClientTable:
             return Committed(CommitResult.SKIPPED_REGRESSION, watermark, request)
         ring = _push(ring, reply) if request > watermark else _replace_or_push(ring, reply)
         self._slots[slot] = Entry(client, epoch, owner, request, request_checksum, ring)
-        latest_now = ring[-1].commit
-        if latest_now != latest:
-            self._move_up(client, latest_now)
-        self._assert_invariants(slot)
+        if ring[-1] is reply and commit != latest:
+            self._move_up(client, commit)
+        assert entry.client == client
+        assert len(ring) <= RING_MAX
         return _CACHED
 
     def remove_client(self, client: int, user_id: int, end: SessionEnd) -> bool:
