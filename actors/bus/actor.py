@@ -1,0 +1,152 @@
+"""The Bus actor: moves messages between the pure core, the transport and the neighbours.
+
+It runs on the dispatcher that owns the event loop, so a real transport hands it bytes directly, in its own thread, without
+a message in between. Frames are written once per batch: at the end of a turn of the mailbox, or right after the bytes of a
+connection were handled.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, get_args
+
+from levrier.actors.bus import messages as bus
+from levrier.actors.bus.bus import Bus
+from levrier.actors.bus.effects import CloseConnection, Effect, PauseReading, ResumeReading, VerifyPassword
+from levrier.actors.bus.passwords import verify_password
+from levrier.actors.bus.ports import Transport
+from levrier.actors.client_table.messages import Preflight
+from levrier.actors.consensus.messages import StatusQuery
+from levrier.actors.metadata.messages import FindCredentials, FindSegmentSize, Query
+from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime, Timer, WorkFailed
+from loguru import logger
+
+TICK_MILLISECONDS: Final = 1000
+
+
+class BusActor(NodeActor):
+    """Owns the sockets of the clients."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        runtime: Runtime,
+        core: Bus,
+        transport: Transport,
+        client_table: Recipient[Preflight],
+        metadata: Recipient[Query | FindCredentials | FindSegmentSize],
+        consensus: Recipient[StatusQuery],
+        verify: Callable[[str, str], bool] = verify_password,
+    ) -> None:
+        super().__init__(name=name, runtime=runtime)
+        self._core = core
+        self._transport = transport
+        self._consensus = consensus
+        self._verify = verify
+        self._ticker: Timer | None = None
+        self._executors: dict[type, Callable[[Any], None]] = {
+            Preflight: client_table.tell,
+            Query: metadata.tell,
+            FindCredentials: metadata.tell,
+            FindSegmentSize: metadata.tell,
+            StatusQuery: consensus.tell,
+            VerifyPassword: self._verify_password,
+            CloseConnection: self._on_close,
+            PauseReading: lambda effect: transport.pause_reading(effect.connection),
+            ResumeReading: lambda effect: transport.resume_reading(effect.connection),
+        }
+        self._handlers = Handlers(bus.Command)
+        for answer in get_args(bus.Answer):
+            self._handlers.on(answer, self._on_answer)
+        self._handlers.on(bus.Opened, self._on_opened)
+        self._handlers.on(bus.Received, self._on_received)
+        self._handlers.on(bus.Closed, self._on_closed)
+        self._handlers.on(bus.WriteResumed, self._on_write_resumed)
+        self._handlers.on(bus.Tick, self._on_tick)
+        self._handlers.seal()
+
+    def on_start(self) -> None:
+        """Begin to accept, and to tick."""
+        self._ticker = self.runtime.every(TICK_MILLISECONDS, self.address, bus.Tick())
+        self._transport.start(self)
+
+    def on_stop(self) -> None:
+        """Close every connection; their sessions stay, as after a crash."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+        self._transport.stop()
+
+    def receive(self, message: object) -> None:
+        """Handle one message."""
+        self._handlers.dispatch(message)
+
+    def on_batch_end(self) -> None:
+        """Write what the answers of this batch add up to, one write for each connection."""
+        # What was flushed lets waiting requests start, and those may be answered at once.
+        while outgoing := self._core.take_outgoing():
+            for connection, data in outgoing:
+                flowing = self._transport.write(connection, data)
+                self._execute(self._core.on_written(connection, blocked=not flowing))
+
+    # What a real transport calls in this actor's thread.
+
+    def opened(self, connection: int, peer: str) -> None:
+        """A connection was accepted."""
+        self._execute(self._core.on_opened(connection, peer))
+
+    def received(self, connection: int, data: bytes) -> None:
+        """Bytes arrived."""
+        self._execute(self._core.on_received(connection, data))
+        self.on_batch_end()
+
+    def closed(self, connection: int) -> None:
+        """A connection is gone."""
+        self._execute(self._core.on_closed(connection))
+
+    def write_resumed(self, connection: int) -> None:
+        """A peer reads again."""
+        self._execute(self._core.on_write_resumed(connection))
+        self.on_batch_end()
+
+    # Messages.
+
+    def _on_answer(self, message: bus.Answer) -> None:
+        effects = self._core.on_answer(message)
+        if effects:
+            self._execute(effects)
+
+    def _on_opened(self, message: bus.Opened) -> None:
+        self.opened(message.connection, message.peer)
+
+    def _on_received(self, message: bus.Received) -> None:
+        self._execute(self._core.on_received(message.connection, message.data))
+
+    def _on_closed(self, message: bus.Closed) -> None:
+        self.closed(message.connection)
+
+    def _on_write_resumed(self, message: bus.WriteResumed) -> None:
+        self._execute(self._core.on_write_resumed(message.connection))
+
+    def _on_tick(self, _message: bus.Tick) -> None:
+        self._execute(self._core.on_tick())
+
+    # Effects.
+
+    def _execute(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self._executors[effect.__class__](effect)
+
+    def _verify_password(self, effect: VerifyPassword) -> None:
+        ticket = effect.ticket
+
+        def deliver(result: bool | WorkFailed) -> bus.PasswordVerified:
+            return bus.PasswordVerified(ticket=ticket, matches=result is True)
+
+        verify = self._verify
+        self.runtime.offload(lambda: verify(effect.password_hash, effect.password), deliver, self.address)
+
+    def _on_close(self, effect: CloseConnection) -> None:
+        logger.debug("connection {} is closed: {}", effect.connection, effect.reason)
+        # A frame that was answered before the offence still goes out.
+        if not effect.abort:
+            self.on_batch_end()
+        self._transport.close(effect.connection, abort=effect.abort)

@@ -1,0 +1,531 @@
+"""The client-facing protocol of one connection (wire 8 to 11, design "The gateway"). A plain object without I/O.
+
+It is told whole frames and the answers of the actors, and returns what to do. It owns the session that is bound to its
+connection. Invariants:
+
+* Exactly one frame answers each request; an answer whose ticket is not the open one is dropped.
+* Requests are handled one at a time, so admission and answers keep the order of the requests: a slow password comparison
+  cannot be overtaken, and nothing of a connection is admitted before its login is committed (BR-28).
+* Whoever does not read is not served further: beyond `UNFLUSHED_MAX` bytes of unwritten answers no request is started.
+* What reaches the log decodes: an undecodable or forbidden body is refused here.
+
+It refuses to know about sockets, batching, the log and who is primary.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum, unique
+from typing import Any, Final
+
+from levrier.actors.bus import admission, login, queries
+from levrier.actors.bus import messages as bus
+from levrier.actors.bus.effects import CloseConnection, GatewayEffect, VerifyPassword, WriteFrame
+from levrier.actors.bus.registry import ClientRegistry, CommitPoint
+from levrier.actors.client_table.messages import ClientRequest, Preflight
+from levrier.actors.consensus.messages import StatusQuery
+from levrier.actors.metadata.messages import FindCredentials, FindSegmentSize, Query
+from levrier.wire.checksums import body_matches
+from levrier.wire.codes import CLIENT_ALLOWED, RESULT_FRAMED, ErrorCode, EvictionReason, Operation
+from levrier.wire.errors import WireError
+from levrier.wire.framing import HEADER_SIZE
+from levrier.wire.headers import InvalidRequestHeader, ReplyHeader, RequestHeader
+from levrier.wire.protocol_version import ProtocolWindow
+from levrier.wire.replies import denial, eviction, query_reply, rejection, result_code
+
+UNFLUSHED_MAX: Final = 256 * 1024
+"""Bytes of answers that may wait for the socket before the next request of the connection is started."""
+
+_REGISTER: Final = int(Operation.REGISTER)
+_NON_REPLICATED: Final = int(Operation.NON_REPLICATED)
+_LOGOUT: Final = int(Operation.LOGOUT)
+_OF_A_SESSION: Final = CLIENT_ALLOWED - {_REGISTER, _NON_REPLICATED, _LOGOUT}
+
+_IN_RESULT_SECTION: Final = frozenset({51, 57, 58, 59})
+"""Refusals that a result-framed operation gets as a result section; every other one is a status (wire 8.2, 8.4)."""
+
+_COMMIT_OFFSET: Final = 184
+_INVALID_COMMAND: Final = int(ErrorCode.INVALID_COMMAND)
+_INVALID_FORMAT: Final = int(ErrorCode.INVALID_FORMAT)
+_FEATURE_UNAVAILABLE: Final = int(ErrorCode.FEATURE_UNAVAILABLE)
+_TRANSIENT_NOT_COMMITTED: Final = int(ErrorCode.TRANSIENT_NOT_COMMITTED)
+_UNAUTHENTICATED: Final = int(ErrorCode.UNAUTHENTICATED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What a login bound to the connection: who speaks, and the epoch that every request must name."""
+
+    client: int
+    epoch: int
+    user_id: int
+
+
+@unique
+class _Stage(IntEnum):
+    """What the open request waits for."""
+
+    CREDENTIALS = 0
+    VERIFICATION = 1
+    REGISTER = 2
+    COMMIT = 3
+    LOGOUT = 4
+    QUERY = 5
+    SEGMENT_SIZE = 6
+    STATUS = 7
+
+
+class _Pending:
+    """The one request that is being handled, and how far it has come."""
+
+    __slots__ = ("body", "header", "login", "stage", "ticket")
+
+    def __init__(self, ticket: bus.Ticket, header: RequestHeader, body: bytes, stage: _Stage) -> None:
+        self.ticket = ticket
+        self.header = header
+        self.body = body
+        self.stage = stage
+        self.login: login.Attempt | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What a closed connection leaves behind: its session, or the ticket of a Register that may still commit."""
+
+    session: Session | None
+    register: bus.Ticket | None
+    register_client: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """What all gateways of a node share. The two callables are asked at the moment of an answer."""
+
+    cluster: Callable[[], queries.ClusterView]
+    node_facts: Callable[[], Mapping[str, queries.Json]]
+    dummy_password_hash: str
+    window: ProtocolWindow
+    server_version: str
+
+
+class Gateway:
+    """One connection's side of the protocol."""
+
+    __slots__ = (
+        "_answers",
+        "_commit",
+        "_connection",
+        "_effects",
+        "_ended",
+        "_number",
+        "_pending",
+        "_registry",
+        "_session",
+        "_settings",
+        "_unflushed",
+        "_waiting",
+        "_waiting_size",
+    )
+
+    def __init__(
+        self, *, connection: int, settings: GatewaySettings, registry: ClientRegistry, commit: CommitPoint
+    ) -> None:
+        assert connection > 0
+        self._connection = connection
+        self._settings = settings
+        self._registry = registry
+        self._commit = commit
+        self._session: Session | None = None
+        self._pending: _Pending | None = None
+        self._number = 0
+        self._waiting: deque[bytes] = deque()
+        self._waiting_size = 0
+        self._unflushed = 0
+        self._ended = False
+        self._effects: list[GatewayEffect] = []
+        self._answers = _ANSWERS
+
+    @property
+    def session(self) -> Session | None:
+        """The session that is bound to the connection."""
+        return self._session
+
+    @property
+    def backlog(self) -> int:
+        """How many requests wait behind the open one."""
+        return len(self._waiting)
+
+    @property
+    def backlog_size(self) -> int:
+        """Bytes of those requests."""
+        return self._waiting_size
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is being handled."""
+        return self._pending is not None
+
+    def on_frame(self, frame: bytes) -> list[GatewayEffect]:
+        """One whole frame arrived. Effects to execute in order."""
+        assert len(frame) >= HEADER_SIZE
+        if self._pending is not None or self._waiting or self._unflushed > UNFLUSHED_MAX:
+            if not self._ended:
+                self._waiting.append(frame)
+                self._waiting_size += len(frame)
+            return []
+        self._begin(frame)
+        return self._take_effects()
+
+    def on_answer(self, answer: bus.Answer) -> list[GatewayEffect]:
+        """An actor answered. Surplus answers change nothing."""
+        pending = self._pending
+        if pending is None or answer.ticket.number != pending.ticket.number:
+            return []
+        self._answers[answer.__class__](self, pending, answer)
+        self._go_on()
+        return self._take_effects()
+
+    def on_flushed(self) -> list[GatewayEffect]:
+        """What was answered so far has left for the peer: the next requests may be started."""
+        self._unflushed = 0
+        if not self._waiting:
+            return []
+        self._go_on()
+        return self._take_effects()
+
+    def on_closed(self) -> Ending:
+        """The connection is gone: nothing is owed any more."""
+        pending, self._pending = self._pending, None
+        self._ended = True
+        self._waiting.clear()
+        self._waiting_size = 0
+        registering = pending is not None and pending.stage is _Stage.REGISTER
+        return Ending(
+            session=self._session,
+            register=pending.ticket if pending is not None and registering else None,
+            register_client=pending.header.client if pending is not None and registering else 0,
+        )
+
+    # One request begins.
+
+    def _begin(self, frame: bytes) -> None:
+        assert self._pending is None
+        self._number += 1
+        try:
+            header = RequestHeader.decode(frame)
+        except InvalidRequestHeader as refused:
+            self._refuse_header(refused.header)
+            return
+        except WireError as error:
+            # Not a request at all: there is nothing an answer could echo.
+            self._end(f"a frame that is no request: {error}")
+            return
+        operation = header.operation
+        body = frame[HEADER_SIZE:]
+        if operation == _NON_REPLICATED:
+            self._begin_query(header, body)
+        elif operation == _REGISTER:
+            self._begin_login(header, body)
+        elif operation == _LOGOUT:
+            self._begin_logout(header, body)
+        else:
+            self._begin_replicated(header, body)
+
+    def _begin_replicated(self, header: RequestHeader, body: bytes) -> None:
+        session = self._session
+        if session is None or header.client != session.client:
+            self._evict(header, EvictionReason.NO_SESSION)
+            return
+        admit = admission.ADMISSIONS.get(header.operation)
+        if admit is None:
+            self._deny(header, _FEATURE_UNAVAILABLE if header.operation in CLIENT_ALLOWED else _INVALID_COMMAND)
+            return
+        if header.request_checksum and not body_matches(header.request_checksum, body):
+            self._deny(header, _INVALID_FORMAT)
+            return
+        try:
+            cap = admit(body)
+        except WireError as error:
+            self._deny(header, int(error.code))
+            return
+        if cap is None:
+            self._submit(header, body)
+            return
+        pending = self._open(header, body, _Stage.SEGMENT_SIZE)
+        self._effects.append(FindSegmentSize(ticket=pending.ticket, stream=cap.stream, topic=cap.topic))
+
+    def _submit(self, header: RequestHeader, body: bytes) -> None:
+        ticket = self._open(header, b"", _Stage.COMMIT).ticket
+        self._effects.append(Preflight(request=ClientRequest(ticket=ticket, header=header, body=body)))
+
+    def _begin_login(self, header: RequestHeader, body: bytes) -> None:
+        session = self._session
+        if session is not None:
+            if header.client != session.client:
+                self._evict(header, EvictionReason.NO_SESSION)
+            else:
+                self._answer_login(header, session)
+            return
+        if not body_matches(header.request_checksum, body):
+            self._deny(header, _INVALID_FORMAT)
+            return
+        attempt = login.read(body, self._settings.window)
+        if not isinstance(attempt, login.Attempt):
+            window = self._settings.window if attempt is EvictionReason.INCOMPATIBLE_PROTOCOL else None
+            self._evict(header, attempt, window)
+            return
+        pending = self._open(header, b"", _Stage.CREDENTIALS)
+        pending.login = attempt
+        self._effects.append(FindCredentials(ticket=pending.ticket, username=attempt.username))
+
+    def _begin_logout(self, header: RequestHeader, body: bytes) -> None:
+        session = self._session
+        if session is None:
+            self._write(query_reply(header, b"", session=0, commit=0))
+        elif header.client != session.client:
+            self._evict(header, EvictionReason.NO_SESSION)
+        elif body:
+            self._deny(header, _INVALID_COMMAND)
+        elif not body_matches(header.request_checksum, body):
+            self._deny(header, _INVALID_FORMAT)
+        else:
+            ticket = self._open(header, b"", _Stage.LOGOUT).ticket
+            self._effects.append(Preflight(request=ClientRequest(ticket=ticket, header=header, body=body)))
+
+    def _begin_query(self, header: RequestHeader, body: bytes) -> None:
+        code = header.code
+        session = self._session
+        if code == queries.PING:
+            self._answer_query(header, b"")
+        elif code in queries.OLD_LOGINS:
+            self._evict(header, EvictionReason.MALFORMED_LOGIN)
+        elif session is None:
+            self._deny(header, _UNAUTHENTICATED)
+        elif header.client != session.client:
+            self._evict(header, EvictionReason.NO_SESSION)
+        elif not body_matches(header.request_checksum, body):
+            self._deny(header, _INVALID_FORMAT)
+        elif code in queries.FROM_METADATA:
+            ticket = self._open(header, b"", _Stage.QUERY).ticket
+            self._effects.append(
+                Query(ticket=ticket, user_id=session.user_id, client=session.client, code=code, body=body)
+            )
+        elif code == queries.LEVRIER_STATUS:
+            self._effects.append(StatusQuery(ticket=self._open(header, b"", _Stage.STATUS).ticket))
+        else:
+            self._answer_local(header, body, session)
+
+    def _answer_local(self, header: RequestHeader, body: bytes, session: Session) -> None:
+        answer = queries.LOCAL.get(header.code)
+        if answer is None:
+            self._deny(header, queries.refusal(header.code))
+            return
+        view = queries.LocalView(
+            connection=self._connection,
+            user_id=session.user_id,
+            registry=self._registry,
+            cluster=self._settings.cluster,
+        )
+        try:
+            answered = answer(view, body)
+        except WireError as error:
+            self._deny(header, int(error.code))
+            return
+        if isinstance(answered, ErrorCode):
+            self._deny(header, int(answered))
+        else:
+            self._answer_query(header, answered)
+
+    def _refuse_header(self, header: RequestHeader) -> None:
+        """A well-framed request that breaks a rule of wire 4.1 (D-30)."""
+        if header.operation == _LOGOUT and self._session is None:
+            self._write(query_reply(header, b"", session=0, commit=0))
+        elif header.operation in _OF_A_SESSION and header.client and self._session is None:
+            self._evict(header, EvictionReason.NO_SESSION)
+        else:
+            self._deny(header, _INVALID_COMMAND)
+
+    # One request goes on.
+
+    def _on_reply(self, pending: _Pending, answer: bus.Reply) -> None:
+        frame = answer.frame
+        self._commit.raise_to(int.from_bytes(frame[_COMMIT_OFFSET : _COMMIT_OFFSET + 8], "little"))
+        self._pending = None
+        if pending.stage is _Stage.COMMIT:
+            self._write(frame)
+        elif pending.stage is _Stage.REGISTER:
+            self._on_registered(pending, frame)
+        else:
+            assert pending.stage is _Stage.LOGOUT
+            self._on_logged_out(pending, frame)
+
+    def _on_registered(self, pending: _Pending, frame: bytes) -> None:
+        header = ReplyHeader.decode(frame)
+        code = header.status or (result_code(frame[HEADER_SIZE:]) if len(frame) > HEADER_SIZE else 0)
+        if code:
+            self._write(rejection(pending.header, code=code, commit=self._commit.op))
+            return
+        attempt = pending.login
+        assert attempt is not None
+        assert attempt.user_id is not None
+        session = Session(client=pending.header.client, epoch=header.commit, user_id=attempt.user_id)
+        assert session.epoch > 0
+        self._bind(session)
+        self._answer_login(pending.header, session)
+
+    def _on_logged_out(self, pending: _Pending, frame: bytes) -> None:
+        header = ReplyHeader.decode(frame)
+        if header.status:
+            self._deny(pending.header, header.status)
+            return
+        self._bind(None)
+        self._write(query_reply(pending.header, b"", session=pending.header.session, commit=header.commit))
+
+    def _on_deny(self, pending: _Pending, answer: bus.Deny) -> None:
+        self._commit.raise_to(answer.commit)
+        self._pending = None
+        self._deny(pending.header, answer.code)
+
+    def _on_evict(self, pending: _Pending, answer: bus.Evict) -> None:
+        self._pending = None
+        session = self._session
+        if session is not None and pending.header.session == session.epoch:
+            self._bind(None)
+        self._evict(pending.header, answer.reason)
+
+    def _on_query_answer(self, pending: _Pending, answer: bus.QueryAnswer) -> None:
+        assert pending.stage is _Stage.QUERY
+        self._commit.raise_to(answer.commit)
+        self._pending = None
+        if answer.status:
+            self._deny(pending.header, answer.status)
+        else:
+            self._answer_query(pending.header, answer.body)
+
+    def _on_credentials(self, pending: _Pending, answer: bus.Credentials) -> None:
+        assert pending.stage is _Stage.CREDENTIALS
+        attempt = pending.login
+        assert attempt is not None
+        if not answer.bootstrapped:
+            self._pending = None
+            self._deny(pending.header, _TRANSIENT_NOT_COMMITTED)
+            return
+        # The comparison is made in every case: an unknown or inactive user must not be told by the time it takes.
+        pending.stage = _Stage.VERIFICATION
+        pending.login = attempt.resolved(user_id=answer.user_id if answer.active else None)
+        known = answer.user_id is not None
+        password_hash = answer.password_hash if known else self._settings.dummy_password_hash
+        self._effects.append(
+            VerifyPassword(ticket=pending.ticket, password=attempt.password, password_hash=password_hash)
+        )
+
+    def _on_password_verified(self, pending: _Pending, answer: bus.PasswordVerified) -> None:
+        assert pending.stage is _Stage.VERIFICATION
+        attempt = pending.login
+        assert attempt is not None
+        if not answer.matches or attempt.user_id is None:
+            self._pending = None
+            self._evict(pending.header, EvictionReason.INVALID_CREDENTIALS)
+            return
+        pending.stage = _Stage.REGISTER
+        request = ClientRequest(
+            ticket=pending.ticket, header=login.register_header(pending.header), body=b"", user_id=attempt.user_id
+        )
+        self._effects.append(Preflight(request=request))
+
+    def _on_segment_size(self, pending: _Pending, answer: bus.SegmentSize) -> None:
+        assert pending.stage is _Stage.SEGMENT_SIZE
+        self._pending = None
+        try:
+            admission.check_cap(pending.body, answer.segment_size)
+        except WireError as error:
+            self._deny(pending.header, int(error.code))
+            return
+        # The ticket stays the one of this request: its number is not taken again.
+        self._submit(pending.header, pending.body)
+
+    def _on_node_status(self, pending: _Pending, answer: bus.NodeStatus) -> None:
+        assert pending.stage is _Stage.STATUS
+        self._pending = None
+        self._commit.raise_to(answer.commit)
+        facts = {
+            "connections": len(self._registry),
+            "sessions": self._registry.sessions,
+            **self._settings.node_facts(),
+        }
+        self._answer_query(pending.header, queries.status_json(answer, facts))
+
+    # Answers.
+
+    def _open(self, header: RequestHeader, body: bytes, stage: _Stage) -> _Pending:
+        assert self._pending is None
+        ticket = bus.Ticket(connection=self._connection, number=self._number)
+        pending = self._pending = _Pending(ticket, header, body, stage)
+        return pending
+
+    def _write(self, frame: bytes) -> None:
+        self._unflushed += len(frame)
+        self._effects.append(WriteFrame(frame=frame))
+
+    def _answer_query(self, header: RequestHeader, body: bytes) -> None:
+        session = self._session
+        if session is None:
+            self._write(query_reply(header, body, session=0, commit=0))
+        else:
+            self._write(query_reply(header, body, session=session.epoch, commit=self._commit.op))
+
+    def _answer_login(self, header: RequestHeader, session: Session) -> None:
+        body = login.response_body(
+            user_id=session.user_id,
+            session=session.epoch,
+            window=self._settings.window,
+            server_version=self._settings.server_version,
+        )
+        commit = max(session.epoch, self._commit.op)
+        self._write(query_reply(header, body, session=session.epoch, commit=commit))
+
+    def _deny(self, header: RequestHeader, code: int) -> None:
+        assert code > 0
+        if code in _IN_RESULT_SECTION and header.operation in RESULT_FRAMED:
+            self._write(rejection(header, code=code, commit=self._commit.op))
+        else:
+            commit = 0 if self._session is None else self._commit.op
+            self._write(denial(header, status=code, commit=commit))
+
+    def _evict(self, header: RequestHeader, reason: EvictionReason, window: ProtocolWindow | None = None) -> None:
+        assert (window is not None) == (reason is EvictionReason.INCOMPATIBLE_PROTOCOL)
+        self._write(eviction(header.client, int(reason), window))
+
+    def _bind(self, session: Session | None) -> None:
+        self._session = session
+        self._registry.bound(self._connection, None if session is None else session.user_id)
+
+    def _end(self, reason: str) -> None:
+        self._ended = True
+        self._waiting.clear()
+        self._waiting_size = 0
+        self._effects.append(CloseConnection(connection=self._connection, reason=reason, abort=False))
+
+    def _go_on(self) -> None:
+        """Start waiting requests until one of them has to wait for an answer."""
+        while self._waiting and self._pending is None and self._unflushed <= UNFLUSHED_MAX:
+            frame = self._waiting.popleft()
+            self._waiting_size -= len(frame)
+            self._begin(frame)
+        assert self._waiting_size >= 0
+
+    def _take_effects(self) -> list[GatewayEffect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+
+_ANSWERS: Final[dict[type, Callable[[Gateway, _Pending, Any], None]]] = {
+    bus.Reply: Gateway._on_reply,
+    bus.Deny: Gateway._on_deny,
+    bus.Evict: Gateway._on_evict,
+    bus.QueryAnswer: Gateway._on_query_answer,
+    bus.Credentials: Gateway._on_credentials,
+    bus.PasswordVerified: Gateway._on_password_verified,
+    bus.SegmentSize: Gateway._on_segment_size,
+    bus.NodeStatus: Gateway._on_node_status,
+}

@@ -1,0 +1,33 @@
+"""Password hashes: Argon2id with the library's defaults, as PHC strings (state-machine 11.2). Slow on purpose.
+
+Both functions run in a worker thread. The salt is a parameter, since randomness is given by whoever owns the runtime.
+"""
+
+from typing import Final
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+SALT_SIZE: Final = 16
+
+_HASHER: Final = PasswordHasher()
+
+
+def hash_password(password: str, *, salt: bytes) -> str:
+    """The PHC string of a password under a fresh random salt of SALT_SIZE bytes."""
+    assert len(salt) == SALT_SIZE
+    return _HASHER.hash(password, salt=salt)
+
+
+def verify_password(password_hash: str, password: str) -> bool:
+    """Whether the password is the one that was hashed. Fails closed on a hash that cannot be parsed."""
+    try:
+        return _HASHER.verify(password_hash, password)
+    except (VerificationError, InvalidHashError):
+        return False
+
+
+DUMMY_PASSWORD_HASH: Final = (
+    "$argon2id$v=19$m=65536,t=3,p=4$bGV2cmllciBkdW1teSEhIQ$jzftM6/laVIeJhdTAVl2nkhIUOp0Mbgv6/Z3JzHZK2w"
+)
+"""What the password of an unknown user is compared with, so that its refusal costs what a wrong password costs."""

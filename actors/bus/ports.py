@@ -1,0 +1,41 @@
+"""The transport as the Bus sees it, and the Bus as the transport sees it. One is real (asyncio), one simulated."""
+
+from typing import Protocol
+
+
+class Sink(Protocol):
+    """Told by a real transport what happens on its sockets, in the thread of the Bus actor."""
+
+    def opened(self, connection: int, peer: str) -> None:
+        """A connection was accepted. `connection` rises and is never reused; `peer` is `ip:port`."""
+
+    def received(self, connection: int, data: bytes) -> None:
+        """Bytes arrived."""
+
+    def closed(self, connection: int) -> None:
+        """The connection is gone."""
+
+    def write_resumed(self, connection: int) -> None:
+        """What was written has left, after `write` said that too much waits."""
+
+
+class Transport(Protocol):
+    """Moves bytes. Every call about a connection that is gone does nothing."""
+
+    def start(self, sink: Sink) -> None:
+        """Begin to accept. Called once, in the thread of the Bus actor."""
+
+    def write(self, connection: int, data: bytes) -> bool:
+        """Send bytes. False when more than the write limit waits for the peer: `write_resumed` follows once it left."""
+
+    def pause_reading(self, connection: int) -> None:
+        """Take no more bytes from the peer."""
+
+    def resume_reading(self, connection: int) -> None:
+        """Take bytes again."""
+
+    def close(self, connection: int, *, abort: bool) -> None:
+        """Close the connection, after what was written has left unless `abort`. `closed` follows."""
+
+    def stop(self) -> None:
+        """Accept no more and close every connection. Nothing is told to the sink afterwards."""
