@@ -1,0 +1,162 @@
+"""The shell of the replica: messages in, effects out as messages, one neighbour each. It decides nothing.
+
+Every message is one call of the core; the effects it returns are told at once and in order, so what one handler decided
+cannot be torn apart (rule 9).
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from levrier.actors.bus import messages as bus_messages
+from levrier.actors.client_table import messages as client_table_messages
+from levrier.actors.consensus import effects
+from levrier.actors.consensus import messages as consensus
+from levrier.actors.consensus.effects import Severity
+from levrier.actors.consensus.replica import Replica
+from levrier.actors.journal import messages as journal_messages
+from levrier.actors.metadata import messages as metadata_messages
+from levrier.actors.runtime import FatalReason, Handlers, NodeActor, Recipient, Runtime
+from levrier.actors.superblock import messages as superblock_messages
+from loguru import logger
+
+_LEVELS: Final[dict[Severity, str]] = {
+    Severity.DEBUG: "DEBUG",
+    Severity.WARNING: "WARNING",
+    Severity.ERROR: "ERROR",
+}
+
+
+class ConsensusActor(NodeActor):
+    """One replica of one group among its neighbours."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        runtime: Runtime,
+        replica: Replica,
+        journal: Recipient[journal_messages.Command],
+        metadata: Recipient[metadata_messages.Command],
+        client_table: Recipient[client_table_messages.Command],
+        bus: Recipient[bus_messages.Command],
+        superblock: Recipient[superblock_messages.Command],
+    ) -> None:
+        super().__init__(name=name, runtime=runtime)
+        self._replica = replica
+        self._journal = journal
+        self._metadata = metadata
+        self._client_table = client_table
+        self._bus = bus
+        self._superblock = superblock
+        self._log = logger.bind(actor=name, replica=replica.state.config.replica)
+        self._handlers = Handlers(consensus.Command)
+        self._handlers.on(consensus.Verdict, self._on_verdict)
+        self._handlers.on(consensus.Appended, self._on_appended)
+        self._handlers.on(consensus.AppendFailed, self._on_append_failed)
+        self._handlers.on(consensus.Truncated, self._on_truncated)
+        self._handlers.on(consensus.TruncateFailed, self._on_truncate_failed)
+        self._handlers.on(consensus.Applied, self._on_applied)
+        self._handlers.on(consensus.ViewPersisted, self._on_view_persisted)
+        self._handlers.on(consensus.ViewPersistFailed, self._on_view_persist_failed)
+        self._handlers.on(consensus.CheckpointDone, self._on_checkpoint_done)
+        self._handlers.on(consensus.CheckpointFailed, self._on_checkpoint_failed)
+        self._handlers.on(consensus.StatusQuery, self._on_status_query)
+        self._handlers.on(consensus.Tick, self._on_tick)
+        self._handlers.seal()
+        self._executors: dict[type, Callable[[Any], None]] = {
+            effects.Append: self._append,
+            effects.Apply: self._apply,
+            effects.Recheck: self._recheck,
+            effects.Deny: self._deny,
+            effects.Evict: self._evict,
+            effects.Truncate: self._truncate,
+            effects.Capture: self._capture,
+            effects.PersistView: self._persist_view,
+            effects.Report: self._report,
+            effects.Note: self._note,
+            effects.Fatal: self._fatal,
+        }
+
+    def receive(self, message: object) -> None:
+        """Handle one message of the protocol."""
+        self._handlers.dispatch(message)
+
+    def _execute(self, decided: list[effects.Effect]) -> None:
+        executors = self._executors
+        for effect in decided:
+            executors[effect.__class__](effect)
+
+    def _on_verdict(self, message: consensus.Verdict) -> None:
+        self._execute(self._replica.on_verdict(message))
+
+    def _on_appended(self, message: consensus.Appended) -> None:
+        self._execute(self._replica.on_appended(message.positions))
+
+    def _on_append_failed(self, message: consensus.AppendFailed) -> None:
+        self._execute(self._replica.on_append_failed(message.positions, message.reason))
+
+    def _on_truncated(self, message: consensus.Truncated) -> None:
+        self._execute(self._replica.on_truncated(message.from_op))
+
+    def _on_truncate_failed(self, message: consensus.TruncateFailed) -> None:
+        self._execute(self._replica.on_truncate_failed(message.from_op, message.reason))
+
+    def _on_applied(self, message: consensus.Applied) -> None:
+        self._execute(self._replica.on_applied(message.op))
+
+    def _on_view_persisted(self, message: consensus.ViewPersisted) -> None:
+        self._execute(self._replica.on_view_persisted(message.view, message.log_view))
+
+    def _on_view_persist_failed(self, message: consensus.ViewPersistFailed) -> None:
+        self._execute(self._replica.on_view_persist_failed(message.failures, message.reason))
+
+    def _on_checkpoint_done(self, message: consensus.CheckpointDone) -> None:
+        self._execute(
+            self._replica.on_checkpoint_done(
+                op=message.op, snapshot_size=message.snapshot_size, log_size=message.log_size
+            )
+        )
+
+    def _on_checkpoint_failed(self, message: consensus.CheckpointFailed) -> None:
+        self._execute(self._replica.on_checkpoint_failed(op=message.op, reason=message.reason))
+
+    def _on_status_query(self, message: consensus.StatusQuery) -> None:
+        self._execute(self._replica.on_status_query(message.ticket))
+
+    def _on_tick(self, _message: consensus.Tick) -> None:
+        self._execute(self._replica.on_tick())
+
+    def _append(self, effect: effects.Append) -> None:
+        self._journal.tell(journal_messages.Append(prepare=effect.prepare, view=effect.view))
+
+    def _apply(self, effect: effects.Apply) -> None:
+        self._metadata.tell(metadata_messages.Apply(prepare=effect.prepare, reply_to=effect.reply_to))
+
+    def _recheck(self, effect: effects.Recheck) -> None:
+        self._client_table.tell(client_table_messages.Recheck(token=effect.token, request=effect.request))
+
+    def _deny(self, effect: effects.Deny) -> None:
+        self._bus.tell(bus_messages.Deny(ticket=effect.ticket, code=effect.code, commit=effect.commit))
+
+    def _evict(self, effect: effects.Evict) -> None:
+        self._bus.tell(bus_messages.Evict(ticket=effect.ticket, reason=effect.reason))
+
+    def _truncate(self, effect: effects.Truncate) -> None:
+        self._journal.tell(journal_messages.Truncate(from_op=effect.from_op))
+
+    def _capture(self, effect: effects.Capture) -> None:
+        self._metadata.tell(metadata_messages.Capture(op=effect.op))
+
+    def _persist_view(self, effect: effects.PersistView) -> None:
+        self._superblock.tell(
+            superblock_messages.PersistView(view=effect.view, log_view=effect.log_view, commit_max=effect.commit_max)
+        )
+
+    def _report(self, effect: effects.Report) -> None:
+        self._bus.tell(effect.status)
+
+    def _note(self, effect: effects.Note) -> None:
+        self._log.log(_LEVELS[effect.severity], "{}", effect.text)
+
+    def _fatal(self, effect: effects.Fatal) -> None:
+        self.runtime.fail(FatalReason(status=effect.status, reason=effect.reason, actor=self.name))

@@ -1,0 +1,133 @@
+"""Who gets into the log (section 6, design section 3, rules 4 to 6).
+
+The client table advises and this module decides: 58 where nothing is accepted, 57 while the client is in either queue, while
+something inherited is not applied, or while the fate of the very request is unknown; after that the table's word counts.
+A request that finds no prepare slot waits in the request queue; one that comes to its turn is looked at again.
+"""
+
+from typing import Final
+
+from levrier.actors.consensus.answers import NOT_ACCEPTED, NOT_COMMITTED, SETTLED, deny, refuse
+from levrier.actors.consensus.effects import Note, Recheck, Severity
+from levrier.actors.consensus.messages import Outcome, Verdict
+from levrier.actors.consensus.projection import has_log_room, push_own, push_request
+from levrier.actors.consensus.state import ReplicaState
+from levrier.wire.codes import Operation
+
+_NEW: Final = Outcome.NEW
+_BOOTSTRAP: Final = int(Operation.BOOTSTRAP_ROOT)
+
+
+def judge_fresh(state: ReplicaState, verdict: Verdict) -> None:
+    """Decide about a request that has just come."""
+    request = verdict.request
+    header = request.header
+    outcome = verdict.outcome
+    assert outcome is not Outcome.REPLAYED, "a replayed request needs no decision"
+    if not state.is_acting_primary:
+        _refuse_elsewhere(state, verdict)
+        return
+    if (
+        header.client in state.pipeline.clients
+        or state.commit_min < state.admission_barrier
+        or (state.unsettled and (header.client, header.request) in state.unsettled)
+    ):
+        deny(state, request.ticket, NOT_COMMITTED)
+        return
+    if outcome is not _NEW:
+        refuse(state, request.ticket, outcome)
+        return
+    bootstrap_if_blank(state)
+    pipeline = state.pipeline
+    if not pipeline.requests and pipeline.has_free_slot and state.truncation is None and has_log_room(state):
+        push_request(state, request, verdict.user_id)
+        return
+    if _is_log_stuck(state) or not pipeline.push_request(request, state.now_micros()):
+        deny(state, request.ticket, NOT_ACCEPTED)
+        return
+    if not state.timeouts.prepare.ticking:
+        state.timeouts.prepare.start()
+    promote(state)
+
+
+def judge_again(state: ReplicaState, verdict: Verdict) -> None:
+    """Decide about a queued request whose turn has come (rule 5). An answer to a voided token says nothing."""
+    entry = state.pipeline.take_reserved(verdict.token)
+    if entry is None:
+        state.effects.append(Note(Severity.DEBUG, f"the answer to token {verdict.token} came too late"))
+        return
+    assert state.is_acting_primary, "a view change voids the tokens"
+    assert state.truncation is None, "a failed append voids the tokens"
+    assert state.is_past_barrier
+    outcome = verdict.outcome
+    if outcome is _NEW and push_request(state, entry.request, verdict.user_id):
+        return
+    if outcome is not _NEW and outcome is not Outcome.REPLAYED:
+        refuse(state, entry.request.ticket, outcome)
+    resync_prepare_timer(state)
+    promote(state)
+
+
+def promote(state: ReplicaState) -> None:
+    """Ask the table again about as many queued requests as there are free slots, oldest first (5.9)."""
+    pipeline = state.pipeline
+    if not pipeline.requests or not state.is_acting_primary or state.truncation is not None:
+        return
+    while has_log_room(state):
+        entry = pipeline.reserve_next()
+        if entry is None:
+            return
+        state.effects.append(Recheck(entry.token, entry.request))
+
+
+def bootstrap_if_blank(state: ReplicaState) -> None:
+    """Commit the bootstrap operation before anything else of a blank group (D-01)."""
+    body = state.config.bootstrap
+    if body is None or state.sequencer or not may_submit_own(state, client=0):
+        return
+    push_own(state, operation=_BOOTSTRAP, client=0, request=0, body=body)
+
+
+def may_submit_own(state: ReplicaState, *, client: int) -> bool:
+    """Whether an operation of the node itself may be pushed now. It is never queued; its submitter tries again (6.3)."""
+    return (
+        state.is_acting_primary
+        and state.is_past_barrier
+        and state.truncation is None
+        and client not in state.pipeline.clients
+        and state.pipeline.has_free_slot
+        and has_log_room(state)
+    )
+
+
+def deny_queued(state: ReplicaState) -> None:
+    """Tell everybody in the request queue that nothing of theirs was started."""
+    for entry in state.pipeline.drop_requests():
+        deny(state, entry.request.ticket, NOT_ACCEPTED)
+    resync_prepare_timer(state)
+
+
+def resync_prepare_timer(state: ReplicaState) -> None:
+    """The prepare timer ticks exactly while the pipeline holds something (I5); it times the oldest from now."""
+    timer = state.timeouts.prepare
+    if state.pipeline.is_empty:
+        timer.stop()
+    else:
+        timer.start()
+
+
+def _refuse_elsewhere(state: ReplicaState, verdict: Verdict) -> None:
+    """This replica does not lead: only what is certain everywhere is said, and 58 only of what was never started."""
+    request = verdict.request
+    header = request.header
+    if (header.client, header.request) in state.unsettled or header.client in state.pipeline.clients:
+        deny(state, request.ticket, NOT_COMMITTED)
+    elif verdict.outcome in SETTLED:
+        refuse(state, request.ticket, verdict.outcome)
+    else:
+        deny(state, request.ticket, NOT_ACCEPTED)
+
+
+def _is_log_stuck(state: ReplicaState) -> bool:
+    """Whether the log could not be cut after a failed append: waiting would be for an unknown time."""
+    return state.truncation is not None and state.truncation.failures > 0

@@ -1,0 +1,87 @@
+"""The superblock gate: nothing that carries a view leaves before that view is durable (section 9, D-11).
+
+The gate fences the *send*, not the act: state has moved in memory already. What it withheld is judged again when the write
+completes, never replayed. The same place keeps watch over the disk's progress (D-15).
+"""
+
+from typing import Final
+
+from levrier.actors.consensus.effects import Fatal, Note, PersistView, Severity
+from levrier.actors.consensus.state import DISK_SILENCE_TICKS, ReplicaState
+from levrier.actors.runtime import ExitStatus
+
+_BACKOFF_SHIFT_MAX: Final = 8
+BACKOFF_TICKS_MAX: Final = 100
+"""A failed superblock write is tried again after at most a second."""
+
+
+def needs_persist(state: ReplicaState) -> bool:
+    """Whether the live pair differs from the durable one. `commit_max` alone never needs a write."""
+    gate = state.gate
+    return state.view != gate.view_durable or state.log_view != gate.log_view_durable
+
+
+def may_send(state: ReplicaState) -> bool:
+    """Whether what carries the view may leave now. If not, a write is under way or waits for its back-off."""
+    gate = state.gate
+    if state.view == gate.view_durable and state.log_view == gate.log_view_durable:
+        return True
+    if gate.in_flight is None and state.ticks >= gate.retry_tick:
+        gate.in_flight = (state.view, state.log_view)
+        await_disk(state)
+        state.effects.append(PersistView(state.view, state.log_view, state.commit_max))
+    return False
+
+
+def note_persisted(state: ReplicaState, view: int, log_view: int) -> None:
+    """The pair is durable as it was written; a pair that moved on meanwhile is asked for again."""
+    gate = state.gate
+    assert gate.in_flight == (view, log_view), "one superblock write at a time"
+    gate.in_flight = None
+    gate.failures = 0
+    gate.retry_tick = 0
+    gate.view_durable = max(gate.view_durable, view)
+    gate.log_view_durable = max(gate.log_view_durable, log_view)
+    note_disk_progress(state)
+    may_send(state)
+
+
+def note_persist_failed(state: ReplicaState, failures: int, reason: str) -> None:
+    """The write failed: wait longer each time. The next send, or the next tick, tries again."""
+    gate = state.gate
+    assert gate.in_flight is not None
+    gate.in_flight = None
+    gate.failures = failures
+    gate.retry_tick = state.ticks + min(1 << min(failures, _BACKOFF_SHIFT_MAX), BACKOFF_TICKS_MAX)
+    state.effects.append(Note(Severity.ERROR, f"superblock write failed {failures} times in a row: {reason}"))
+
+
+def retry_persist(state: ReplicaState) -> None:
+    """At a tick: write what is not durable yet, and end the node when the superblock is wedged."""
+    failures_max = state.config.superblock_failures_max
+    if failures_max and state.gate.failures >= failures_max and not state.failed:
+        state.failed = True
+        state.effects.append(
+            Fatal(ExitStatus.SUPERBLOCK_WEDGED, f"the superblock could not be written {state.gate.failures} times")
+        )
+        return
+    if needs_persist(state):
+        may_send(state)
+
+
+def await_disk(state: ReplicaState) -> None:
+    """Something has been asked of the disk."""
+    if state.disk_waiting_since is None:
+        state.disk_waiting_since = state.ticks
+
+
+def note_disk_progress(state: ReplicaState) -> None:
+    """The disk made something durable: its clock starts again, or stops when nothing is owed."""
+    owed = state.mirror.outstanding_count or state.gate.in_flight is not None or state.truncation is not None
+    state.disk_waiting_since = state.ticks if owed else None
+
+
+def is_disk_silent(state: ReplicaState) -> bool:
+    """Whether the disk owes something and has made no progress for too long: such a primary stops its heartbeat (D-15)."""
+    since = state.disk_waiting_since
+    return since is not None and state.ticks - since > DISK_SILENCE_TICKS

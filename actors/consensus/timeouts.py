@@ -1,0 +1,106 @@
+"""The seven timers of a replica, in whole ticks (consensus specification 3).
+
+A fired timer keeps firing at every tick until something re-arms or stops it. Only the prepare timer backs off; its jitter
+comes from a generator of its own, seeded with the replica index XOR the group, so that replicas differ and runs repeat.
+Which message a firing sends is decided elsewhere.
+"""
+
+from random import Random
+from typing import Final
+
+TICK_MILLISECONDS: Final = 10
+"""One consensus tick."""
+
+BACKOFF_SHIFT_MAX: Final = 4
+"""The interval is doubled at most this often."""
+
+PREPARE_TICKS: Final = 25
+COMMIT_MESSAGE_TICKS: Final = 50
+NORMAL_HEARTBEAT_TICKS: Final = 500
+START_VIEW_CHANGE_TICKS: Final = 50
+DO_VIEW_CHANGE_TICKS: Final = 50
+VIEW_CHANGE_STATUS_TICKS: Final = 500
+REQUEST_START_VIEW_TICKS: Final = 100
+
+assert COMMIT_MESSAGE_TICKS * 2 < NORMAL_HEARTBEAT_TICKS, "a lost heartbeat must not cause an election"
+
+
+class Timeout:
+    """One timer: an interval, whether it ticks, and what remains. `after` and `remaining` are ticks."""
+
+    __slots__ = ("after", "attempts", "remaining", "ticking")
+
+    def __init__(self, after: int) -> None:
+        assert after > 0
+        self.after = after
+        self.remaining = 0
+        self.attempts = 0
+        self.ticking = False
+
+    @property
+    def fired(self) -> bool:
+        """Whether the interval has passed and nothing has re-armed or stopped the timer since."""
+        return self.ticking and self.remaining == 0
+
+    def start(self) -> None:
+        """Tick, with a full interval ahead and no back-off."""
+        self.remaining = self.after
+        self.attempts = 0
+        self.ticking = True
+
+    def stop(self) -> None:
+        """Tick no more."""
+        self.ticking = False
+
+    def reset(self) -> None:
+        """A full interval ahead and no back-off, on a timer that ticks already."""
+        assert self.ticking, "a stopped timer is started, not reset"
+        self.remaining = self.after
+        self.attempts = 0
+
+    def back_off(self, jitter: Random) -> None:
+        """Wait longer than the last time: the doubled interval, at most sixteen times, and up to as much again."""
+        assert self.ticking
+        self.attempts += 1
+        base = self.after << min(self.attempts, BACKOFF_SHIFT_MAX)
+        self.remaining = base + jitter.randint(0, base)
+
+    def tick(self) -> None:
+        """One tick has passed."""
+        if self.ticking and self.remaining > 0:
+            self.remaining -= 1
+
+
+class Timeouts:
+    """All seven timers of a replica; none ticks until it is started."""
+
+    __slots__ = (
+        "commit_message",
+        "do_view_change",
+        "jitter",
+        "normal_heartbeat",
+        "prepare",
+        "request_start_view",
+        "start_view_change",
+        "view_change_status",
+    )
+
+    def __init__(self, *, replica: int, group: int) -> None:
+        self.jitter = Random(replica ^ group)
+        self.prepare = Timeout(PREPARE_TICKS)
+        self.commit_message = Timeout(COMMIT_MESSAGE_TICKS)
+        self.normal_heartbeat = Timeout(NORMAL_HEARTBEAT_TICKS)
+        self.start_view_change = Timeout(START_VIEW_CHANGE_TICKS)
+        self.do_view_change = Timeout(DO_VIEW_CHANGE_TICKS)
+        self.view_change_status = Timeout(VIEW_CHANGE_STATUS_TICKS)
+        self.request_start_view = Timeout(REQUEST_START_VIEW_TICKS)
+
+    def tick(self) -> None:
+        """One tick has passed for all of them."""
+        self.prepare.tick()
+        self.commit_message.tick()
+        self.normal_heartbeat.tick()
+        self.start_view_change.tick()
+        self.do_view_change.tick()
+        self.view_change_status.tick()
+        self.request_start_view.tick()
