@@ -108,10 +108,14 @@ class Address(Generic[M_contra]):
         """How the runtime reaches the actor. For the runtimes only."""
         return self._slot
 
-    def bind(self, *, slot: Slot, append: Callable[[Entry], object], home: Home) -> None:
-        """Lead to `slot` from now on. For the runtimes only."""
+    def assert_free(self) -> None:
+        """AssertionError while an actor that has not ended is bound."""
         cell = self._slot.cell
         assert cell is None or cell.ended, f"a second actor named {self.name} on node {self._node}"
+
+    def bind(self, *, slot: Slot, append: Callable[[Entry], object], home: Home) -> None:
+        """Lead to `slot` from now on. For the runtimes only."""
+        self.assert_free()
         self._slot = slot
         self._home = home
         self._append = append

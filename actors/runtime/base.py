@@ -104,7 +104,14 @@ class NodeActor(pykka.ThreadingActor):
         return NodeInbox()
 
     def _start_actor_loop(self) -> None:
-        self.runtime.adopt(self)
+        adopted = False
+        try:
+            self.runtime.adopt(self)
+            adopted = True
+        finally:
+            if not adopted:
+                # pykka registered it before it called us; a refused actor stays nowhere.
+                pykka.ActorRegistry.unregister(self.actor_ref)
 
     @property
     def inbox(self) -> NodeInbox:

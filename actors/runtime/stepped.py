@@ -43,6 +43,7 @@ STEPS_MAX = 1_000_000
 TRACE_MAX = 200_000
 EARLY_BATCH_END_ODDS = 0.25
 _NANOS_PER_MILLI = 1_000_000
+_DIGEST_LINES = 512
 _AWAKE = Awake()
 
 
@@ -262,8 +263,10 @@ class SteppedNode:
         self._seats.clear()
 
     def _take_bound_seat(self, cell: Cell) -> _Seat:
+        address = self.address(cell.name)
+        address.assert_free()
         seat = self._take_seat(cell.name, cell)
-        self.address(cell.name).bind(slot=cell, append=seat.append, home=_AWAKE)
+        address.bind(slot=cell, append=seat.append, home=_AWAKE)
         self._world.queue(seat, START, (CONTROL, seat.start))
         return seat
 
@@ -296,6 +299,7 @@ class SteppedRuntime:
         self._incarnations: dict[str, int] = {}
         self._trace_messages = trace_messages
         self._trace: deque[str] = deque(maxlen=TRACE_MAX)
+        self._undigested: list[str] = []
         self._digest = hashlib.blake2b(digest_size=16)
 
     # The default node.
@@ -430,10 +434,11 @@ class SteppedRuntime:
     @property
     def trace(self) -> list[str]:
         """What happened, one line a step: step, virtual microseconds, sender, receiver, what. The last TRACE_MAX."""
-        return list(self._trace)
+        return [line.rstrip("\n") for line in self._trace]
 
     def trace_digest(self) -> str:
         """A digest of the whole trace since the start: equal for two runs of one seed, and the replay's proof."""
+        self._digest_pending()
         return self._digest.hexdigest()
 
     # For the nodes and seats.
@@ -551,7 +556,12 @@ class SteppedRuntime:
         self._note(f"{lane.sender}>{lane.seat.full_name} {what}")
 
     def _note(self, what: str) -> None:
-        line = f"{self.steps} {self.now_nanos // 1000} {what}"
+        line = f"{self.steps} {self.now_nanos // 1000} {what}\n"
         self._trace.append(line)
-        self._digest.update(line.encode())
-        self._digest.update(b"\n")
+        self._undigested.append(line)
+        if len(self._undigested) >= _DIGEST_LINES:
+            self._digest_pending()
+
+    def _digest_pending(self) -> None:
+        self._digest.update("".join(self._undigested).encode())
+        self._undigested.clear()

@@ -186,15 +186,15 @@ class ThreadedRuntime:
         Each actor handles what it was told before its turn came; what it tells then still reaches those behind it.
         AssertionError when an actor or a thread does not end within `timeout_seconds`.
         """
+        threads = [dispatcher.thread for dispatcher in self._dispatchers.values()] + self._workers
+        current = threading.current_thread()
+        assert current not in threads, "stop() waits for the node's threads and may not run in one of them"
         if self._stopped:
             return
         self._stopped = True
         if not self._started:
             self._discard()
             return
-        current = threading.current_thread()
-        threads = [dispatcher.thread for dispatcher in self._dispatchers.values()] + self._workers
-        assert current not in threads, "stop() waits for the node's threads and may not run in one of them"
         for cell in self._stopping_order(order):
             self._end(cell, timeout_seconds)
         self._work_abandoned = True
@@ -264,12 +264,14 @@ class ThreadedRuntime:
             cell.start()
 
         with self._lock:
+            address = self.address(cell.name)
+            address.assert_free()
             self._cells = [known for known in self._cells if not known.ended]
             self._cells.append(cell)
             if self._failure is not None:
                 cell.halt()
             dispatcher.post(start)
-            self.address(cell.name).bind(slot=cell, append=dispatcher.append, home=dispatcher)
+            address.bind(slot=cell, append=dispatcher.append, home=dispatcher)
 
     def _add_timer(self, timer: DispatcherTimer, recipient: Recipient[Any]) -> DispatcherTimer:
         if isinstance(recipient, Address):

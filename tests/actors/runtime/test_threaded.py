@@ -1,0 +1,583 @@
+"""The threaded runtime: addresses, hooks, timers, offloaded work, and an end that leaves nothing behind."""
+
+import asyncio
+import gc
+import itertools
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pykka
+import pytest
+from levrier.actors.runtime import BATCH_MAX, FatalReason, Probe, Recipient, ThreadedRuntime, WorkFailed
+
+from tests.actors.runtime.actors import Batcher, Do, Event, Note, Worker, raise_error
+
+ARRANGEMENT = {"first": "core", "second": "core", "apart": "apart", "bus": "io", "later": "later"}
+EVERY_KIND = ["first", "bus"]
+
+
+class Node:
+    """A threaded runtime and what its actors logged."""
+
+    def __init__(self) -> None:
+        self.failures = Probe[FatalReason]("failures")
+        self.log = Probe[Event]("log")
+        self.runtime = ThreadedRuntime("n", arrangement=ARRANGEMENT, on_failure=self.failures.tell)
+
+    def messages(self) -> list[object]:
+        """The messages that were logged and not taken yet."""
+        return [event.message for event in self.log.take_all() if event.what == "message"]
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    made = Node()
+    yield made
+    made.runtime.stop()
+    made.failures.assert_silent()
+
+
+def note(number: int) -> Note:
+    return Note(sender="outside", number=number)
+
+
+# Addresses.
+
+
+def test_an_address_exists_before_its_actor_and_leads_to_it_afterwards(node: Node) -> None:
+    address = node.runtime.address("first")
+    Worker.start(name="first", runtime=node.runtime, log=node.log)
+    node.runtime.start()
+
+    address.tell(note(1))
+    node.runtime.stop()
+
+    assert node.messages() == [note(1)]
+    assert node.runtime.address("first") is address
+
+
+def test_telling_an_address_without_an_actor_is_our_bug(node: Node) -> None:
+    with pytest.raises(AssertionError, match=r"<Address n/first> was told Note but no actor"):
+        node.runtime.address("first").tell(note(1))
+
+
+def test_an_address_outside_the_arrangement_is_our_bug(node: Node) -> None:
+    with pytest.raises(AssertionError, match="has no actor fisrt"):
+        node.runtime.address("fisrt")
+
+
+def test_a_second_actor_of_one_name_is_our_bug(node: Node) -> None:
+    first = Worker.start(name="first", runtime=node.runtime, log=node.log)
+
+    with pytest.raises(AssertionError, match="a second actor named first"):
+        Worker.start(name="first", runtime=node.runtime, log=node.log)
+
+    assert pykka.ActorRegistry.get_all() == [first]
+
+
+def test_an_actor_that_starts_late_may_tell_itself_in_on_start(node: Node) -> None:
+    class Eager(Worker):
+        def on_start(self) -> None:
+            self.address.tell(note(1))
+
+    node.runtime.start()
+    for name in ("first", "bus"):
+        Eager.start(name=name, runtime=node.runtime, log=node.log)
+    node.log.wait(2)
+
+    assert node.messages() == [note(1), note(1)]
+
+
+@pytest.mark.parametrize("name", EVERY_KIND)
+def test_on_start_runs_in_the_dispatcher_before_any_message(node: Node, name: str) -> None:
+    Worker.start(name=name, runtime=node.runtime, log=node.log)
+    node.runtime.address(name).tell(note(1))
+    node.runtime.start()
+    node.runtime.stop()
+
+    assert [event.what for event in node.log.take_all()] == ["start", "message", "stop"]
+
+
+def test_pykka_asks_and_tells_keep_the_order_of_the_mailbox(node: Node) -> None:
+    ref = Worker.start(name="first", runtime=node.runtime, log=node.log)
+    node.runtime.start()
+    address = node.runtime.address("first")
+
+    address.tell(note(1))
+    ref.tell(note(2))
+    address.tell(note(3))
+    answer = ref.ask(note(4), timeout=10)
+
+    assert answer is None
+    assert node.messages() == [note(1), note(2), note(3), note(4)]
+
+
+def test_actors_run_in_the_thread_of_their_dispatcher(node: Node) -> None:
+    threads = Probe[str]()
+    for name in ("first", "second", "apart", "bus"):
+        Worker.start(name=name, runtime=node.runtime, log=node.log)
+        node.runtime.address(name).tell(Do(action=lambda: threads.tell(threading.current_thread().name)))
+    node.runtime.start()
+    threads.wait(4)
+
+    assert sorted(threads.take_all()) == ["levrier-n-apart", "levrier-n-core", "levrier-n-core", "levrier-n-io"]
+
+
+def test_the_bus_runs_in_its_event_loop(node: Node) -> None:
+    loops = Probe[asyncio.AbstractEventLoop]()
+    Worker.start(name="bus", runtime=node.runtime, log=node.log)
+    node.runtime.address("bus").tell(Do(action=lambda: loops.tell(asyncio.get_running_loop())))
+    node.runtime.start()
+    loops.wait()
+
+    assert loops.take() is node.runtime.loop
+
+
+def test_a_callback_of_the_loop_may_tell(node: Node) -> None:
+    Worker.start(name="bus", runtime=node.runtime, log=node.log)
+    node.runtime.start()
+
+    node.runtime.loop.call_soon_threadsafe(node.runtime.address("bus").tell, note(1))
+    node.log.wait(2)
+
+    assert node.messages() == [note(1)]
+
+
+def test_depths_count_what_waits(node: Node) -> None:
+    Worker.start(name="first", runtime=node.runtime, log=node.log)
+    before = node.runtime.inbox_depths()
+    for number in range(5):
+        node.runtime.address("first").tell(note(number))
+
+    after = node.runtime.inbox_depths()
+
+    assert after["core"] - before["core"] == 5
+    assert after["apart"] == 0
+
+
+# Order.
+
+
+@pytest.mark.parametrize("name", ["first", "apart", "bus"])
+def test_each_sender_is_heard_in_order(node: Node, name: str) -> None:
+    """FIFO per pair with four threads that tell at once."""
+    count = 2000
+    Worker.start(name=name, runtime=node.runtime, log=node.log)
+    node.runtime.start()
+    address: Recipient[Note] = node.runtime.address(name)
+
+    def tell_all(sender: str) -> None:
+        for number in range(count):
+            address.tell(Note(sender=sender, number=number))
+
+    senders = [threading.Thread(target=tell_all, args=(f"s{index}",)) for index in range(4)]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join()
+    node.runtime.stop()
+
+    heard = [message for message in node.messages() if isinstance(message, Note)]
+    for index in range(4):
+        assert [message.number for message in heard if message.sender == f"s{index}"] == list(range(count))
+
+
+def test_no_wake_up_is_lost_between_two_threads(node: Node) -> None:
+    """Two idle dispatchers play one ball back and forth: each hop needs its wake-up."""
+    done = threading.Event()
+    left = itertools.count(3000, -1)
+    first, bus = node.runtime.address("first"), node.runtime.address("bus")
+
+    def play(to: Recipient[Do], back: Recipient[Do]) -> None:
+        if next(left) == 0:
+            done.set()
+        else:
+            to.tell(Do(action=lambda: play(back, to)))
+
+    for name in ("first", "bus"):
+        Worker.start(name=name, runtime=node.runtime, log=node.log)
+    node.runtime.start()
+    first.tell(Do(action=lambda: play(bus, first)))
+
+    assert done.wait(20)
+
+
+# Batches.
+
+
+@pytest.mark.parametrize("name", EVERY_KIND)
+def test_a_batch_ends_once_after_all_that_was_queued(node: Node, name: str) -> None:
+    Batcher.start(name=name, runtime=node.runtime, log=node.log)
+    for number in range(3):
+        node.runtime.address(name).tell(note(number))
+    node.runtime.start()
+    node.runtime.stop()
+
+    assert [event.what for event in node.log.take_all()] == ["start", *["message"] * 3, "batch end", "stop"]
+
+
+@pytest.mark.parametrize("name", EVERY_KIND)
+def test_a_batch_is_bounded(node: Node, name: str) -> None:
+    Batcher.start(name=name, runtime=node.runtime, log=node.log)
+    for number in range(3 * BATCH_MAX):
+        node.runtime.address(name).tell(note(number))
+    node.runtime.start()
+    node.runtime.stop()
+
+    kinds = [event.what for event in node.log.take_all() if event.what in ("message", "batch end")]
+    sizes = [len(list(group)) for what, group in itertools.groupby(kinds) if what == "message"]
+    assert max(sizes) <= BATCH_MAX
+    assert sum(sizes) == 3 * BATCH_MAX
+
+
+def test_an_actor_that_got_nothing_has_no_batch_end(node: Node) -> None:
+    Batcher.start(name="first", runtime=node.runtime, log=node.log)
+    Worker.start(name="second", runtime=node.runtime, log=node.log)
+    node.runtime.address("second").tell(note(1))
+    node.runtime.start()
+    node.runtime.stop()
+
+    assert "batch end" not in [event.what for event in node.log.take_all()]
+
+
+def test_a_batch_is_closed_before_on_stop(node: Node) -> None:
+    ref = Batcher.start(name="first", runtime=node.runtime, log=node.log)
+    ref.tell(note(1))
+    ref.stop(block=False)
+    node.runtime.start()
+    node.runtime.stop()
+
+    assert [event.what for event in node.log.take_all()] == ["start", "message", "batch end", "stop"]
+
+
+# Timers.
+
+
+@pytest.mark.parametrize("name", EVERY_KIND)
+def test_a_timer_tells_its_message_once(node: Node, name: str) -> None:
+    Worker.start(name=name, runtime=node.runtime, log=node.log)
+    node.runtime.start()
+    address = node.runtime.address(name)
+    began = node.runtime.clock.monotonic_nanos()
+
+    node.runtime.after(20, address, note(1))
+    node.runtime.after(5, address, note(0))
+    node.log.wait(3)
+
+    assert node.runtime.clock.monotonic_nanos() - began >= 20_000_000
+    assert node.messages() == [note(0), note(1)]
+
+
+@pytest.mark.parametrize("name", EVERY_KIND)
+def test_a_repeated_timer_goes_on_until_it_is_cancelled(node: Node, name: str) -> None:
+    """Cancelled by its own actor, nothing of it arrives any more, although a later timer does."""
+    seen: list[int] = []
+    address = node.runtime.address(name)
+    Worker.start(name=name, runtime=node.runtime, log=node.log)
+
+    def tick() -> None:
+        seen.append(len(seen))
+        if len(seen) == 3:
+            timer.cancel()
+            node.runtime.after(10, address, note(1))
+
+    timer = node.runtime.every(2, address, Do(action=tick))
+    node.runtime.start()
+    node.log.wait(2)
+
+    assert seen == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", EVERY_KIND)
+def test_a_late_timer_coalesces(node: Node, name: str) -> None:
+    """An actor that was busy for many intervals gets one tick for them, not a flood."""
+    address = node.runtime.address(name)
+    busy, release = threading.Event(), threading.Event()
+    Worker.start(name=name, runtime=node.runtime, log=node.log)
+
+    def be_busy() -> None:
+        busy.set()
+        release.wait(10)
+
+    node.runtime.start()
+    address.tell(Do(action=be_busy))
+    timer = node.runtime.every(20, address, note(7))
+    assert busy.wait(10)
+    # Some fifteen intervals pass: the timers of another dispatcher measure them.
+    other: Probe[str] = Probe()
+    Worker.start(name="apart", runtime=node.runtime, log=node.log)
+    node.runtime.after(300, node.runtime.address("apart"), Do(action=lambda: other.tell("now")))
+    other.wait()
+    timer_stopped: Probe[str] = Probe()
+    address.tell(Do(action=timer.cancel))
+    address.tell(Do(action=lambda: timer_stopped.tell("now")))
+    release.set()
+    timer_stopped.wait()
+    node.runtime.stop()
+
+    assert len(node.messages()) <= 2
+
+
+def test_a_timer_of_an_actor_that_ended_tells_nobody(node: Node) -> None:
+    ref = Worker.start(name="first", runtime=node.runtime, log=node.log)
+    Worker.start(name="second", runtime=node.runtime, log=node.log)
+    node.runtime.start()
+    node.runtime.every(1, node.runtime.address("first"), note(1))
+    ref.stop(timeout=10)
+    node.log.take_all()
+    node.runtime.after(10, node.runtime.address("second"), note(2))
+    node.log.wait()
+
+    assert node.messages() == [note(2)]
+
+
+def test_a_timer_may_tell_a_recipient_that_is_no_actor(node: Node) -> None:
+    probe = Probe[Note]()
+    node.runtime.start()
+
+    node.runtime.after(1, probe, note(1))
+    probe.wait()
+
+    assert probe.take() == note(1)
+
+
+# Offloaded work.
+
+
+def test_work_runs_in_a_worker_and_its_result_is_told(node: Node) -> None:
+    Worker.start(name="first", runtime=node.runtime, log=node.log)
+    node.runtime.start()
+
+    node.runtime.offload(
+        lambda: threading.current_thread().name,
+        lambda result: Note(sender=str(result), number=1),
+        node.runtime.address("first"),
+    )
+    node.log.wait(2)
+
+    (heard,) = node.messages()
+    assert isinstance(heard, Note)
+    assert heard.sender.startswith("levrier-n-worker-")
+
+
+def test_work_that_raises_is_told_as_failed(node: Node) -> None:
+    results = Probe[object]()
+    node.runtime.start()
+
+    node.runtime.offload(lambda: raise_error(ValueError("bad salt")), lambda result: result, results)
+    results.wait()
+
+    result = results.take()
+    assert isinstance(result, WorkFailed)
+    assert "ValueError: bad salt" in result.reason
+
+
+def test_work_is_bounded_by_the_workers(node: Node) -> None:
+    """Two workers: the third job starts only when one of the first two is done."""
+    running, gate = Probe[int](), threading.Event()
+    node.runtime.start()
+
+    def work(number: int) -> int:
+        running.tell(number)
+        gate.wait(10)
+        return number
+
+    done = Probe[object]()
+    for number in range(3):
+        node.runtime.offload(partial(work, number), lambda result: result, done)
+    running.wait(2)
+    started = running.count
+    gate.set()
+    done.wait(3)
+
+    assert started == 2
+    assert done.count == 3
+
+
+def test_an_assertion_in_work_brings_the_node_down() -> None:
+    failures = Probe[FatalReason]()
+    runtime = ThreadedRuntime("n", arrangement={"first": "core"}, on_failure=failures.tell)
+    runtime.start()
+
+    runtime.offload(lambda: raise_error(AssertionError("no salt")), lambda result: result, Probe[object]())
+    failures.wait()
+    runtime.stop()
+
+    assert "no salt" in failures.take().reason
+
+
+# The end.
+
+
+def start_everybody(node: Node) -> None:
+    for name in ARRANGEMENT:
+        Batcher.start(name=name, runtime=node.runtime, log=node.log)
+
+
+def test_an_ordered_stop_leaves_no_thread_and_no_registry_entry(node: Node) -> None:
+    threads_before = threading.enumerate()
+    registered_before = pykka.ActorRegistry.get_all()
+    start_everybody(node)
+    node.runtime.start()
+    assert len(threading.enumerate()) == len(threads_before) + len(set(ARRANGEMENT.values())) + 2
+
+    node.runtime.stop(order=["bus", "first"])
+
+    assert threading.enumerate() == threads_before
+    assert pykka.ActorRegistry.get_all() == registered_before
+
+
+def test_a_runtime_that_never_started_leaves_nothing_either(node: Node) -> None:
+    start_everybody(node)
+
+    node.runtime.stop()
+
+    assert pykka.ActorRegistry.get_all() == []
+    assert node.runtime.loop.is_closed()
+    node.log.assert_silent()
+
+
+def test_actors_end_in_the_order_given_and_the_rest_last_started_first(node: Node) -> None:
+    order: list[str] = []
+
+    class Leaver(Worker):
+        def on_stop(self) -> None:
+            order.append(self.name)
+
+    for name in ARRANGEMENT:
+        Leaver.start(name=name, runtime=node.runtime, log=node.log)
+    node.runtime.start()
+
+    node.runtime.stop(order=["apart", "first"])
+
+    assert order == ["apart", "first", "later", "bus", "second"]
+
+
+def test_what_an_actor_tells_while_it_empties_its_mailbox_reaches_those_behind_it(node: Node) -> None:
+    later = node.runtime.address("later")
+    for name in ("first", "later"):
+        Worker.start(name=name, runtime=node.runtime, log=node.log)
+    for number in range(100):
+        node.runtime.address("first").tell(Do(action=partial(later.tell, note(number))))
+    node.runtime.start()
+
+    node.runtime.stop(order=["first", "later"])
+
+    assert node.messages() == [note(number) for number in range(100)]
+
+
+@pytest.mark.parametrize("name", ["first", "apart", "bus"])
+def test_a_stop_during_traffic_ends(node: Node, name: str) -> None:
+    """Four threads tell, ask and set timers until they are told to leave; the node ends under them."""
+    start_everybody(node)
+    ref = pykka.ActorRegistry.get_all()[list(ARRANGEMENT).index(name)]
+    node.runtime.start()
+    leave, told = threading.Event(), Probe[str]()
+
+    def tell_on() -> None:
+        for number in itertools.count():
+            if leave.is_set():
+                return
+            node.runtime.address(name).tell(note(number))
+            if number == 200:
+                told.tell("enough")
+
+    def ask_on() -> None:
+        told.tell("asking")
+        while not leave.is_set():
+            try:
+                ref.ask(note(0), timeout=10)
+            except pykka.ActorDeadError:
+                return
+
+    threads = [threading.Thread(target=target) for target in (tell_on, tell_on, ask_on, ask_on)]
+    for thread in threads:
+        thread.start()
+    told.wait(4)
+
+    node.runtime.stop(timeout_seconds=20)
+
+    leave.set()
+    for thread in threads:
+        thread.join(15)
+    assert [thread for thread in threads if thread.is_alive()] == []
+
+
+def test_stopping_twice_is_stopping_once(node: Node) -> None:
+    Worker.start(name="first", runtime=node.runtime, log=node.log)
+    node.runtime.start()
+    node.runtime.stop()
+    node.runtime.stop()
+
+    assert [event.what for event in node.log.take_all()] == ["start", "stop"]
+
+
+def test_an_actor_may_be_stopped_alone(node: Node) -> None:
+    ref = Worker.start(name="first", runtime=node.runtime, log=node.log)
+    node.runtime.start()
+
+    stopped = ref.stop(timeout=10)
+
+    assert stopped
+    assert not ref.is_alive()
+    assert [event.what for event in node.log.take_all()] == ["start", "stop"]
+
+
+def test_tasks_of_the_event_loop_are_cancelled_at_the_end(node: Node) -> None:
+    cancelled = Probe[str]()
+
+    async def linger() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            cancelled.tell("cancelled")
+            raise
+
+    tasks: list[asyncio.Task[None]] = []
+    Worker.start(name="bus", runtime=node.runtime, log=node.log)
+    node.runtime.address("bus").tell(Do(action=lambda: tasks.append(asyncio.get_running_loop().create_task(linger()))))
+    node.runtime.start()
+    node.log.wait()
+
+    node.runtime.stop()
+
+    assert cancelled.count == 1
+    assert node.runtime.loop.is_closed()
+
+
+def test_a_dispatcher_may_not_stop_its_own_node() -> None:
+    threads_before = threading.enumerate()
+    failures, log = Probe[FatalReason](), Probe[Event]()
+    runtime = ThreadedRuntime("n", arrangement={"first": "core"}, on_failure=failures.tell)
+    Worker.start(name="first", runtime=runtime, log=log)
+    runtime.start()
+
+    runtime.address("first").tell(Do(action=runtime.stop))
+    failures.wait()
+    runtime.stop()
+
+    assert "may not run in one of them" in failures.take().reason
+    assert threading.enumerate() == threads_before
+
+
+def test_a_stopped_runtime_is_garbage(node: Node) -> None:
+    """Nothing process-wide holds an actor after the end."""
+    start_everybody(node)
+    node.runtime.start()
+    node.runtime.stop()
+    gc.collect()
+
+    assert [ref for ref in pykka.ActorRegistry.get_all() if ref.actor_class is Batcher] == []
+
+
+def test_the_faster_event_loop_is_used_when_it_is_there_and_missed_when_not() -> None:
+    """The extra `speed` is optional: asking for uvloop gives a node that works either way."""
+    log = Probe[Event]()
+    runtime = ThreadedRuntime("n", arrangement={"bus": "io"}, on_failure=lambda _reason: None, use_uvloop=True)
+    Worker.start(name="bus", runtime=runtime, log=log)
+    runtime.address("bus").tell(note(1))
+    runtime.start()
+    runtime.stop()
+
+    assert [event.what for event in log.take_all()] == ["start", "message", "stop"]
