@@ -1,0 +1,89 @@
+"""The Metadata actor: applies the commit stream in order and answers reads from what is applied (design section 3).
+
+Every op passes, Register and Logout included, and goes on to the ClientTable with the reply that any replica would build
+(rule 2). A read sees every op that was told before it, so a connection reads its own answered writes (D-19).
+"""
+
+from levrier.actors.bus import messages as bus
+from levrier.actors.client_table import messages as client_table
+from levrier.actors.metadata import messages as metadata
+from levrier.actors.metadata import queries
+from levrier.actors.metadata.machine import MetadataMachine
+from levrier.actors.metadata.users import ACTIVE
+from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime
+from levrier.wire.replies import committed_reply
+
+
+class MetadataActor(NodeActor):
+    """Owns the machine. `last_op` and `last_timestamp` are those of the op that the machine stands at, 0 when blank."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        runtime: Runtime,
+        machine: MetadataMachine,
+        last_op: int,
+        last_timestamp: int,
+        client_table: Recipient[client_table.Command],
+        bus: Recipient[bus.Command],
+    ) -> None:
+        super().__init__(name=name, runtime=runtime)
+        self._machine = machine
+        self._last_op = last_op
+        self._last_timestamp = last_timestamp
+        self._client_table = client_table
+        self._bus = bus
+        self._handlers = Handlers(metadata.Command)
+        self._handlers.on(metadata.Apply, self._on_apply)
+        self._handlers.on(metadata.Query, self._on_query)
+        self._handlers.on(metadata.FindCredentials, self._on_find_credentials)
+        self._handlers.on(metadata.FindSegmentSize, self._on_find_segment_size)
+        self._handlers.on(metadata.Capture, self._on_capture)
+        self._handlers.seal()
+
+    def receive(self, message: object) -> None:
+        """Handle one message of `metadata.Command`."""
+        self._handlers.dispatch(message)
+
+    def _on_apply(self, message: metadata.Apply) -> None:
+        prepare = message.prepare
+        header = prepare.header
+        assert header.op == self._last_op + 1, f"op {header.op} follows {self._last_op}"
+        applied = self._machine.apply(header, prepare.body)
+        self._last_op = header.op
+        self._last_timestamp = header.timestamp
+        self._client_table.tell(
+            client_table.Commit(
+                header=header,
+                reply=committed_reply(header, applied.body),
+                reply_to=message.reply_to,
+                dropped_users=applied.dropped_users,
+            )
+        )
+
+    def _on_query(self, message: metadata.Query) -> None:
+        status, body = queries.answer(self._machine, message.user_id, message.client, message.code, message.body)
+        self._bus.tell(bus.QueryAnswer(ticket=message.ticket, status=status, body=body, commit=self._last_op))
+
+    def _on_find_credentials(self, message: metadata.FindCredentials) -> None:
+        users = self._machine.users
+        user = users.find(message.username)
+        self._bus.tell(
+            bus.Credentials(
+                ticket=message.ticket,
+                bootstrapped=users.bootstrapped,
+                user_id=None if user is None else user.id,
+                active=user is not None and user.status == ACTIVE,
+                password_hash="" if user is None else user.password_hash,
+            )
+        )
+
+    def _on_find_segment_size(self, message: metadata.FindSegmentSize) -> None:
+        size = self._machine.streams.segment_size(message.stream, message.topic)
+        self._bus.tell(bus.SegmentSize(ticket=message.ticket, segment_size=size))
+
+    def _on_capture(self, message: metadata.Capture) -> None:
+        assert message.op == self._last_op, f"a capture of op {message.op} at {self._last_op}"
+        captured = self._machine.capture(self._last_op, self._last_timestamp)
+        self._client_table.tell(client_table.Capture(op=message.op, metadata=captured))

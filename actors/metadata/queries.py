@@ -1,0 +1,103 @@
+"""Reads of applied state, behind the read gate (state-machine 10.4, requests 3, 7, 9.5; D-18, D-19).
+
+What is asked for is looked up before the caller's rights are: a missing stream or topic is reported as such to anybody who
+is logged in. Status 0 with an empty body is the answer for one thing that does not exist.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from levrier.actors.metadata import permissions, replies
+from levrier.actors.metadata.machine import MetadataMachine
+from levrier.actors.metadata.permissions import ROOT_USER_ID
+from levrier.wire.codes import CommandCode, OptionScope
+from levrier.wire.error_codes import ErrorCode
+from levrier.wire.errors import WireError
+from levrier.wire.requests.streams import GetStream
+from levrier.wire.requests.system import DescribeOptions
+from levrier.wire.requests.topics import GetTopic, GetTopics
+from levrier.wire.responses.system import OptionDescriptions
+from levrier.wire.topic_options import describe_topic_options
+
+Answer = tuple[int, bytes]
+"""Status and body: 0 and a plain body, or an error code and nothing."""
+
+_NOT_FOUND: Final[Answer] = (0, b"")
+_MALFORMED: Final[Answer] = (int(ErrorCode.INVALID_COMMAND), b"")
+_UNAVAILABLE: Final[Answer] = (int(ErrorCode.FEATURE_UNAVAILABLE), b"")
+_UNAUTHORIZED: Final[Answer] = (int(ErrorCode.UNAUTHORIZED), b"")
+
+
+def answer(machine: MetadataMachine, user_id: int, client: int, code: int, body: bytes) -> Answer:
+    """Answer a read of a logged-in user. An unknown code or a malformed body is status 3, a code not served here 5.
+
+    A user who was deleted meanwhile has no rights (D-02). `client` matters to reads about consumer groups alone.
+    """
+    del client
+    query = _QUERIES.get(code)
+    if query is None:
+        return _UNAVAILABLE if code in _KNOWN_CODES else _MALFORMED
+    if user_id != ROOT_USER_ID and machine.users.get(user_id) is None:
+        return _UNAUTHORIZED
+    try:
+        return query(machine, user_id, body)
+    except WireError as error:
+        return int(error.code), b""
+
+
+def _get_stream(machine: MetadataMachine, user_id: int, body: bytes) -> Answer:
+    stream = machine.streams.find(GetStream.decode(body).stream)
+    if stream is None:
+        return _NOT_FOUND
+    if not machine.allows(user_id, permissions.READ_STREAM, stream.id):
+        return _UNAUTHORIZED
+    return 0, replies.stream_details(stream)
+
+
+def _get_streams(machine: MetadataMachine, user_id: int, body: bytes) -> Answer:
+    if body:
+        return _MALFORMED
+    if not machine.allows(user_id, permissions.READ_STREAMS):
+        return _UNAUTHORIZED
+    return 0, replies.stream_list(machine.streams.all())
+
+
+def _get_topic(machine: MetadataMachine, user_id: int, body: bytes) -> Answer:
+    request = GetTopic.decode(body)
+    path = machine.streams.find_topic(request.stream, request.topic)
+    if isinstance(path, int):
+        return _NOT_FOUND
+    if not machine.allows(user_id, permissions.READ_TOPIC, path.stream.id, path.topic.id):
+        return _UNAUTHORIZED
+    return 0, replies.topic_details(path.topic)
+
+
+def _get_topics(machine: MetadataMachine, user_id: int, body: bytes) -> Answer:
+    stream = machine.streams.find(GetTopics.decode(body).stream)
+    if stream is not None and not machine.allows(user_id, permissions.READ_TOPICS, stream.id):
+        return _UNAUTHORIZED
+    return 0, replies.topic_list(stream)
+
+
+def _describe_options(machine: MetadataMachine, user_id: int, body: bytes) -> Answer:
+    del machine, user_id  # Every logged-in user may ask.
+    scope = DescribeOptions.decode(body).scope
+    described = _DESCRIBED.get(scope)
+    return _MALFORMED if described is None else (0, described)
+
+
+_DESCRIBED: Final[dict[int, bytes]] = {
+    int(OptionScope.TOPIC): OptionDescriptions(options=describe_topic_options()).encode(),
+    int(OptionScope.STREAM): bytes(4),
+    int(OptionScope.USER): bytes(4),
+}
+"""The answers of DESCRIBE_OPTIONS by scope: the catalogue of streams and of users is empty."""
+
+_QUERIES: Final[dict[int, Callable[[MetadataMachine, int, bytes], Answer]]] = {
+    int(CommandCode.GET_STREAM): _get_stream,
+    int(CommandCode.GET_STREAMS): _get_streams,
+    int(CommandCode.GET_TOPIC): _get_topic,
+    int(CommandCode.GET_TOPICS): _get_topics,
+    int(CommandCode.DESCRIBE_OPTIONS): _describe_options,
+}
+_KNOWN_CODES: Final = frozenset(int(code) for code in CommandCode)

@@ -1,0 +1,258 @@
+"""The replicated state from the decoded sections of a snapshot, the way back from `levrier.actors.metadata.snapshot`.
+
+A snapshot file is checked by its seal before it comes here. What is checked here is that the sections are the state of some
+machine: every id in order and in range, every name once, every number in its field. Anything else raises `SnapshotInvalid`
+before anything was built; nothing is skipped, shortened or corrected.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from levrier.actors.metadata.options import OptionFields, OptionMap, OptionPool
+from levrier.actors.metadata.permissions import ROOT_USER_ID
+from levrier.actors.metadata.records import Partition, Stream, Topic
+from levrier.actors.metadata.slab import Slab
+from levrier.actors.metadata.snapshot import COMPRESSION_NAMES, STATS, STATUS_NAMES
+from levrier.actors.metadata.streams import PARTITION_ID_MAX, STREAMS_MAX, TOPICS_MAX, StreamsMachine
+from levrier.actors.metadata.users import User, UsersMachine
+from levrier.wire.errors import WireError
+from levrier.wire.names import NAME_SIZE_MAX
+from levrier.wire.permissions import GlobalPermissions, Permissions, StreamPermissions, TopicPermissions
+
+_U32_MAX: Final = 2**32 - 1
+_U64_MAX: Final = 2**64 - 1
+_STATUS_CODES: Final = {name: code for code, name in STATUS_NAMES.items()}
+_COMPRESSION_CODES: Final = {name: code for code, name in COMPRESSION_NAMES.items()}
+
+
+class SnapshotInvalid(ValueError):
+    """A section does not hold the state of any machine. `where` is the path of the bad field."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(f"{where}: {what}")
+        self.what = what
+        self.where = where
+
+
+def users(section: object, pool: OptionPool, *, next_user_id: int) -> UsersMachine:
+    """The users machine of a decoded section. Raises `SnapshotInvalid`."""
+    items, tokens, permissioner = _array(section, 3, "users")
+    records = [_user(pair, f"users[{index}]", pool) for index, pair in enumerate(_array(items, None, "users.items"))]
+    holders = [_pair(pair, "users.tokens") for pair in _array(tokens, None, "users.tokens")]
+    if [user_id for user_id, _ in holders] != [user.id for user in records]:
+        raise SnapshotInvalid("not one entry for each user", "users.tokens")
+    for user_id, entry in holders:
+        if _array(entry, None, "users.tokens"):
+            raise SnapshotInvalid(f"tokens of user {user_id}, which this version cannot hold", "users.tokens")
+    for part in _array(permissioner, 6, "users.permissioner"):
+        _array(part, 0, "users.permissioner")
+    _uint(next_user_id, _U32_MAX + 1, "next_user_id")
+    try:
+        return UsersMachine.restore(records, next_user_id)
+    except ValueError as error:
+        raise SnapshotInvalid(str(error), "users.items") from error
+
+
+def streams(section: object, pool: OptionPool, *, consensus_group_high: int) -> StreamsMachine:
+    """The streams machine of a decoded section. Raises `SnapshotInvalid`."""
+    items, revision = _array(section, 2, "streams")
+    high = _uint(consensus_group_high, _U64_MAX, "consensus_group_high")
+    records = [
+        _stream(pair, f"streams[{index}]", pool, high)
+        for index, pair in enumerate(_array(items, None, "streams.items"))
+    ]
+    try:
+        return StreamsMachine.restore(
+            records,
+            revision=_uint(revision, _U64_MAX, "streams.revision"),
+            consensus_group_high=high,
+            pool=pool,
+        )
+    except ValueError as error:
+        raise SnapshotInvalid(str(error), "streams.items") from error
+
+
+def _user(value: object, where: str, pool: OptionPool) -> User:
+    key, fields = _pair(value, where)
+    user_id, username, password_hash, status, created_at, permissions, options = _array(fields, 7, where)
+    if _uint(user_id, _U32_MAX, f"{where}.id") != key:
+        raise SnapshotInvalid(f"user {user_id!r} under key {key}", where)
+    if not isinstance(status, str) or status not in _STATUS_CODES:
+        raise SnapshotInvalid("no such status", f"{where}.status")
+    if key == ROOT_USER_ID and status != "active":
+        raise SnapshotInvalid("root is never inactive", f"{where}.status")
+    return User(
+        id=key,
+        username=_name(username, f"{where}.username"),
+        password_hash=_text(password_hash, f"{where}.password_hash"),
+        status=_STATUS_CODES[status],
+        created_at=_uint(created_at, _U64_MAX, f"{where}.created_at"),
+        permissions=None if permissions is None else _permissions(permissions, f"{where}.permissions"),
+        options=_options(options, f"{where}.options", pool),
+    )
+
+
+def _permissions(value: object, where: str) -> Permissions:
+    everywhere, streams = _array(value, 2, where)
+    return Permissions(
+        GlobalPermissions(*_flags(everywhere, 10, where)),
+        tuple(
+            (stream_id, _stream_permissions(entry, where))
+            for stream_id, entry in _ascending([] if streams is None else _array(streams, None, where), where)
+        ),
+    )
+
+
+def _stream_permissions(value: object, where: str) -> StreamPermissions:
+    *values, topics = _array(value, 7, where)
+    manage_stream, read_stream, manage_topics, read_topics, poll_messages, send_messages = _flags(values, 6, where)
+    return StreamPermissions(
+        manage_stream,
+        read_stream,
+        manage_topics,
+        read_topics,
+        poll_messages,
+        send_messages,
+        topics=tuple(
+            (topic_id, TopicPermissions(*_flags(entry, 4, where)))
+            for topic_id, entry in _ascending([] if topics is None else _array(topics, None, where), where)
+        ),
+    )
+
+
+def _stream(value: object, where: str, pool: OptionPool, group_high: int) -> Stream:
+    key, fields = _pair(value, where)
+    stream_id, name, created_at, stats, topics, options = _array(fields, 6, where)
+    if stream_id != key or key >= STREAMS_MAX:
+        raise SnapshotInvalid(f"stream {stream_id!r} under key {key}", where)
+    _stats(stats, where)
+    records = [
+        _topic(pair, f"{where}.topics[{index}]", pool, group_high)
+        for index, pair in enumerate(_array(topics, None, f"{where}.topics"))
+    ]
+    return Stream(
+        id=key,
+        name=_name(name, f"{where}.name"),
+        created_at=_uint(created_at, _U64_MAX, f"{where}.created_at"),
+        options=_options(options, f"{where}.options", pool),
+        topics=_slab_of(records, f"{where}.topics") if records else None,
+    )
+
+
+def _topic(value: object, where: str, pool: OptionPool, group_high: int) -> Topic:
+    key, fields = _pair(value, where)
+    topic_id, name, created_at, expiry, compression, size, stats, partitions, groups, next_group, options = _array(
+        fields, 11, where
+    )
+    if topic_id != key or key >= TOPICS_MAX:
+        raise SnapshotInvalid(f"topic {topic_id!r} under key {key}", where)
+    if not isinstance(compression, str) or compression not in _COMPRESSION_CODES:
+        raise SnapshotInvalid("no such compression", f"{where}.compression")
+    _stats(stats, where)
+    if _array(groups, None, f"{where}.groups"):
+        raise SnapshotInvalid("consumer groups, which this version cannot hold", f"{where}.groups")
+    records = tuple(
+        _partition(entry, f"{where}.partitions", group_high)
+        for entry in _array(partitions, None, f"{where}.partitions")
+    )
+    if len({partition.id for partition in records}) != len(records):
+        raise SnapshotInvalid("a partition id stands twice", f"{where}.partitions")
+    return Topic(
+        id=key,
+        name=_name(name, f"{where}.name"),
+        created_at=_uint(created_at, _U64_MAX, f"{where}.created_at"),
+        message_expiry=_uint(expiry, _U64_MAX, f"{where}.message_expiry"),
+        compression=_COMPRESSION_CODES[compression],
+        max_topic_size=_uint(size, _U64_MAX, f"{where}.max_topic_size"),
+        options=_options(options, f"{where}.options", pool),
+        partitions=records,
+        next_consumer_group_id=_uint(next_group, _U64_MAX, f"{where}.next_consumer_group_id"),
+    )
+
+
+def _partition(value: object, where: str, group_high: int) -> Partition:
+    fields = _array(value, 6, where)
+    partition = Partition(*(_uint(field, _U64_MAX, where) for field in fields))
+    if partition.id >= PARTITION_ID_MAX:
+        raise SnapshotInvalid(f"partition id {partition.id} is out of range", where)
+    if partition.consensus_group_id > group_high:
+        raise SnapshotInvalid(f"consensus group {partition.consensus_group_id} is above {group_high}", where)
+    return partition
+
+
+def _slab_of(records: Iterable[Topic], where: str) -> Slab[Topic]:
+    """The table of these topics. Raises `SnapshotInvalid`."""
+    try:
+        return Slab.restore(records)
+    except ValueError as error:
+        raise SnapshotInvalid(str(error), where) from error
+
+
+def _options(value: object, where: str, pool: OptionPool) -> OptionMap:
+    options: list[OptionFields] = []
+    for entry in _array(value, None, where):
+        key, kind, data, explicit = _array(entry, 4, where)
+        name = _name(key, where)
+        if options and options[-1][0] >= name:
+            raise SnapshotInvalid(f"{name!r} is not in order", where)
+        if not isinstance(data, bytes) or not isinstance(explicit, bool):
+            raise SnapshotInvalid(f"{name!r} is not a value and a flag", where)
+        options.append((name, _uint(kind, 255, where), data, explicit))
+    try:
+        return pool.of(options)
+    except WireError as error:
+        raise SnapshotInvalid(str(error), where) from error
+
+
+def _stats(value: object, where: str) -> None:
+    if tuple(_array(value, 3, f"{where}.stats")) != STATS:
+        raise SnapshotInvalid("counters in a snapshot, where none are kept", f"{where}.stats")
+
+
+def _ascending(pairs: Sequence[object], where: str) -> Iterator[tuple[int, object]]:
+    previous = -1
+    for value in pairs:
+        key, entry = _pair(value, where)
+        if key <= previous:
+            raise SnapshotInvalid(f"id {key} does not follow {previous}", where)
+        previous = key
+        yield key, entry
+
+
+def _pair(value: object, where: str) -> tuple[int, object]:
+    key, entry = _array(value, 2, where)
+    return _uint(key, _U32_MAX, where), entry
+
+
+def _array(value: object, size: int | None, where: str) -> Sequence[object]:
+    if not isinstance(value, list | tuple):
+        raise SnapshotInvalid(f"{type(value).__name__} is no array", where)
+    if size is not None and len(value) != size:
+        raise SnapshotInvalid(f"{len(value)} elements, not {size}", where)
+    return value
+
+
+def _uint(value: object, maximum: int, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= maximum:
+        raise SnapshotInvalid("not a number in range", where)
+    return value
+
+
+def _flags(value: object, count: int, where: str) -> list[bool]:
+    flags = _array(value, count, where)
+    if not all(isinstance(flag, bool) for flag in flags):
+        raise SnapshotInvalid("not flags", where)
+    return [flag is True for flag in flags]
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise SnapshotInvalid("not a text", where)
+    return value
+
+
+def _name(value: object, where: str) -> str:
+    name = _text(value, where)
+    if not 1 <= len(name.encode(errors="replace")) <= NAME_SIZE_MAX:
+        raise SnapshotInvalid("not 1 to 255 bytes", where)
+    return name

@@ -1,0 +1,146 @@
+"""The sections `users` and `streams` of a snapshot: layout and encoding in pieces (persistence 4.1, D-05, D-35).
+
+Everything is an array, positional, in the order of persistence 4.1. Where this layout is ours:
+
+* options: `[key, value kind, value bin, explicit]` per entry, ascending by key. Keys are always strings, so their kind is
+  left out; arrays as map keys and base64 would only cost time.
+* permissions: `[[10 flags], nil | [[stream id, [6 flags, nil | [[topic id, [4 flags]] ...]]] ...]]`, ascending by id.
+* users (3): pairs of id and user, pairs of user id and tokens ascending by token name, six empty arrays.
+* stats of streams and topics are three zeros: counters live beside the replicated state, not in it, so that equal state
+  has equal bytes on every replica.
+* group (4) and member (5: member (4), then the user id, D-22) are laid down for the commands that will fill them; until
+  then both lists of tokens and of groups are empty, and a snapshot that says otherwise is refused, not shortened. `levrier.actors.metadata.restore` is the way back.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgpack
+from levrier.actors.metadata.records import Stream, Topic
+from levrier.actors.metadata.users import ACTIVE, INACTIVE, User
+from levrier.wire.permissions import Permissions
+
+CHUNK_SIZE: Final = 48 * 1024
+"""A chunk is given out when it has this many bytes; the piece that filled it may exceed it by some 16 KiB."""
+
+_PARTITIONS_IN_PIECE: Final = 256
+_PARTITION_SIZE_MAX: Final = 1 + 6 * 9
+assert CHUNK_SIZE + _PARTITIONS_IN_PIECE * _PARTITION_SIZE_MAX <= 64 * 1024
+
+STATUS_NAMES: Final = {ACTIVE: "active", INACTIVE: "inactive"}
+COMPRESSION_NAMES: Final = {1: "none", 2: "gzip"}
+STATS: Final = (0, 0, 0)
+_PERMISSIONER: Final[tuple[tuple[()], ...]] = ((),) * 6
+
+
+def encode_users(users: Sequence[User]) -> Iterator[bytes]:
+    """The section `users`, of users in ascending order of id, in chunks."""
+    return _chunks(_user_pieces(users))
+
+
+def encode_streams(streams: Sequence[Stream | None], revision: int) -> Iterator[bytes]:
+    """The section `streams`, of streams by id with None where an id is free, in chunks."""
+    return _chunks(_stream_pieces(streams, revision))
+
+
+def _chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    collected: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        collected.append(piece)
+        size += len(piece)
+        if size >= CHUNK_SIZE:
+            yield b"".join(collected)
+            collected.clear()
+            size = 0
+    if collected:
+        yield b"".join(collected)
+
+
+def _user_pieces(users: Sequence[User]) -> Iterator[bytes]:
+    packer = msgpack.Packer()
+    yield packer.pack_array_header(3)
+    yield packer.pack_array_header(len(users))
+    for user in users:
+        yield packer.pack((user.id, _user_value(user)))
+    yield packer.pack_array_header(len(users))
+    for user in users:
+        yield packer.pack((user.id, ()))
+    yield packer.pack(_PERMISSIONER)
+
+
+def _user_value(user: User) -> tuple[object, ...]:
+    return (
+        user.id,
+        user.username,
+        user.password_hash,
+        STATUS_NAMES[user.status],
+        user.created_at,
+        None if user.permissions is None else _permissions_value(user.permissions),
+        user.options.fields,
+    )
+
+
+def _permissions_value(permissions: Permissions) -> tuple[object, ...]:
+    streams = tuple(
+        (
+            stream_id,
+            (*stream.flags(), tuple((topic_id, topic.flags()) for topic_id, topic in stream.topics) or None),
+        )
+        for stream_id, stream in permissions.streams
+    )
+    return (permissions.global_permissions.flags(), streams or None)
+
+
+def _stream_pieces(streams: Sequence[Stream | None], revision: int) -> Iterator[bytes]:
+    packer = msgpack.Packer()
+    yield packer.pack_array_header(2)
+    yield packer.pack_array_header(len(streams) - streams.count(None))
+    for stream in streams:
+        if stream is None:
+            continue
+        topics = stream.topics
+        if topics is None:
+            yield packer.pack(
+                (
+                    stream.id,
+                    (stream.id, stream.name, stream.created_at, STATS, (), stream.options.fields),
+                )
+            )
+            continue
+        head = (stream.id, stream.name, stream.created_at, STATS)
+        yield packer.pack_array_header(2) + packer.pack(stream.id) + _open_array(packer, 6, head)
+        records = topics.freeze()
+        yield packer.pack_array_header(len(records) - records.count(None))
+        for topic in records:
+            if topic is not None:
+                yield from _topic_pieces(packer, topic)
+        yield packer.pack(stream.options.fields)
+    yield packer.pack(revision)
+
+
+def _topic_pieces(packer: msgpack.Packer, topic: Topic) -> Iterator[bytes]:
+    head = (
+        topic.id,
+        topic.name,
+        topic.created_at,
+        topic.message_expiry,
+        COMPRESSION_NAMES[topic.compression],
+        topic.max_topic_size,
+        STATS,
+    )
+    tail = ((), topic.next_consumer_group_id, topic.options.fields)
+    partitions = topic.partitions
+    if len(partitions) <= _PARTITIONS_IN_PIECE:
+        yield packer.pack((topic.id, (*head, partitions, *tail)))
+        return
+    yield packer.pack_array_header(2) + packer.pack(topic.id) + _open_array(packer, 11, head)
+    yield packer.pack_array_header(len(partitions))
+    for start in range(0, len(partitions), _PARTITIONS_IN_PIECE):
+        yield b"".join(map(packer.pack, partitions[start : start + _PARTITIONS_IN_PIECE]))
+    yield b"".join(map(packer.pack, tail))
+
+
+def _open_array(packer: msgpack.Packer, size: int, head: tuple[object, ...]) -> bytes:
+    """The header of an array of `size` and its first elements; the caller appends the others."""
+    return packer.pack_array_header(size) + b"".join(map(packer.pack, head))
