@@ -1,0 +1,190 @@
+"""The Journal actor: one write-ahead log, its batches, and what a failed append means for those behind it.
+
+Appends gather until the mailbox has run empty (group commit, design section 4): one write and one sync for the batch,
+then one Appended. Whatever else arrives first flushes the batch, so a drain, a truncation or a read sees the log as its
+sender left it. After a failed batch nothing is accepted until the truncation that Consensus owes for it (design section 3,
+rule 8): an op above a hole must not slip in. A poisoned log answers every command with its reason (persistence 2.4).
+
+Refuses to know views, quorums and what an entry means; a slot collision is a failure like any other.
+"""
+
+from typing import Final
+
+from levrier.actors.checkpoint import messages as checkpoint
+from levrier.actors.consensus import messages as consensus
+from levrier.actors.journal import messages as journal
+from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime
+from levrier.persistence.errors import StorageError
+from levrier.persistence.journal import PrepareJournal
+from levrier.wire.prepare import Prepare
+from loguru import logger
+
+BATCH_COUNT_MAX: Final = 256
+"""Appends that share one write and one sync."""
+BATCH_SIZE_MAX: Final = 1024 * 1024
+"""Bytes after which a batch is written without waiting for more: a sync costs little more than its data from here on."""
+READ_SIZE_MAX: Final = 64 * 1024 * 1024
+"""Bytes after which an answer to Read ends; its asker goes on behind it."""
+
+_Batch = list[journal.Append]
+
+
+class JournalActor(NodeActor):
+    """Owns an open `journal`, which it closes at its end."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        runtime: Runtime,
+        journal: PrepareJournal,
+        consensus: Recipient[consensus.Command],
+        checkpoint: Recipient[checkpoint.Command],
+    ) -> None:
+        super().__init__(name=name, runtime=runtime)
+        self._journal = journal
+        self._consensus = consensus
+        self._checkpoint = checkpoint
+        self._batch: _Batch = []
+        self._batch_size = 0
+        self._refused_from: int | None = None
+        self._refusal = ""
+        self._idle = False
+        self._mark_failing = False
+        self._handlers = _handlers(self)
+
+    def receive(self, message: object) -> None:
+        """Handle one command."""
+        self._handlers.dispatch(message)
+
+    def on_batch_end(self) -> None:
+        """Write what has gathered."""
+        self._flush()
+
+    def on_stop(self) -> None:
+        """Leave the log marked as durable, so that the next boot takes no damage in it for a torn tail (D-24)."""
+        self._write_mark()
+        self._journal.close()
+
+    def _on_append(self, message: journal.Append) -> None:
+        self._batch.append(message)
+        self._batch_size += len(message.prepare.frame)
+        if len(self._batch) >= BATCH_COUNT_MAX or self._batch_size >= BATCH_SIZE_MAX:
+            self._flush()
+
+    def _on_read(self, message: journal.Read) -> None:
+        self._flush()
+        prepares: list[Prepare] = []
+        size = 0
+        for op in range(message.from_op, message.to_op + 1):
+            prepare = self._entry(op)
+            if prepare is None or (prepares and size + len(prepare.frame) > READ_SIZE_MAX):
+                break
+            prepares.append(prepare)
+            size += len(prepare.frame)
+        message.reply_to.tell(journal.Entries(from_op=message.from_op, prepares=tuple(prepares)))
+
+    def _on_drain(self, message: journal.Drain) -> None:
+        self._flush()
+        try:
+            removed = self._journal.drain(message.up_to)
+        except StorageError as error:
+            logger.error("the log was not drained up to op {}: {}", message.up_to, error)
+            self._checkpoint.tell(checkpoint.DrainFailed(up_to=message.up_to, reason=str(error)))
+            return
+        log_size = self._journal.size
+        logger.debug("{} entries up to op {} left the log, {} bytes are in use", removed, message.up_to, log_size)
+        self._checkpoint.tell(checkpoint.Drained(up_to=message.up_to, log_size=log_size))
+
+    def _on_truncate(self, message: journal.Truncate) -> None:
+        self._flush()
+        try:
+            removed = self._journal.truncate_from(message.from_op)
+        except StorageError as error:
+            logger.error("the log was not truncated from op {}: {}", message.from_op, error)
+            self._consensus.tell(consensus.TruncateFailed(from_op=message.from_op, reason=str(error)))
+            return
+        logger.info("{} entries from op {} on left the log", removed, message.from_op)
+        if self._refused_from is not None and message.from_op <= self._refused_from:
+            self._refused_from = None
+        self._consensus.tell(consensus.Truncated(from_op=message.from_op))
+
+    def _on_tick(self, _message: journal.Tick) -> None:
+        """A mark costs a sync, so only a log that was idle for a whole tick gets one."""
+        if self._batch:
+            return
+        if self._idle:
+            self._write_mark()
+        self._idle = True
+
+    def _flush(self) -> None:
+        batch = self._batch
+        if not batch:
+            return
+        self._batch = []
+        self._batch_size = 0
+        self._idle = False
+        if self._refused_from is not None:
+            self._tell_failed(batch, f"refused until a truncation from op {self._refused_from}: {self._refusal}")
+            return
+        try:
+            self._journal.append([message.prepare for message in batch])
+        except StorageError as error:
+            self._refuse_behind(batch, str(error))
+            return
+        self._consensus.tell(consensus.Appended(positions=_positions(batch)))
+
+    def _refuse_behind(self, batch: _Batch, reason: str) -> None:
+        """Which truncation ends the refusal is the log's to say, where it refuses by itself."""
+        failed_from = self._journal.failed_from
+        self._refused_from = batch[0].prepare.header.op if failed_from is None else failed_from
+        self._refusal = reason
+        logger.error("{} appends from op {} on failed: {}", len(batch), batch[0].prepare.header.op, reason)
+        self._tell_failed(batch, reason)
+
+    def _tell_failed(self, batch: _Batch, reason: str) -> None:
+        self._consensus.tell(consensus.AppendFailed(positions=_positions(batch), reason=reason))
+
+    def _entry(self, op: int) -> Prepare | None:
+        """The entry of an op; None, with a line in the log, when it cannot be read."""
+        header = self._journal.header(op)
+        if header is None:
+            return None
+        try:
+            return self._journal.entry_at(header)
+        except StorageError as error:
+            logger.warning("op {} cannot be read from the log: {}", op, error)
+            return None
+
+    def _write_mark(self) -> None:
+        """A mark that is not written costs nothing but the exactness of the next scan, so it fails nobody."""
+        try:
+            self._journal.write_durable_mark()
+        except StorageError as error:
+            if not self._mark_failing:
+                logger.warning("the log was not marked as durable: {}", error)
+            self._mark_failing = True
+        else:
+            self._mark_failing = False
+
+
+def _handlers(actor: JournalActor) -> Handlers:
+    handlers = Handlers(journal.Command)
+    handlers.on(journal.Append, actor._on_append)
+    handlers.on(journal.Read, actor._on_read)
+    handlers.on(journal.Drain, actor._on_drain)
+    handlers.on(journal.Truncate, actor._on_truncate)
+    handlers.on(journal.Tick, actor._on_tick)
+    handlers.seal()
+    return handlers
+
+
+def _positions(batch: _Batch) -> tuple[consensus.LogPosition, ...]:
+    return tuple(
+        [
+            consensus.LogPosition(
+                op=message.prepare.header.op, checksum=message.prepare.header.checksum, view=message.view
+            )
+            for message in batch
+        ]
+    )

@@ -1,0 +1,90 @@
+"""What the next superblock record says, and when it may be tried (persistence 3.5, 3.6).
+
+One record carries the view pair and the checkpoint pairing, asked for by two actors that know nothing of each other. So the
+record is merged at the moment it is written, from the latest of both, and no field of it ever goes back: a view change
+keeps the pairing, a checkpoint keeps the view. Refuses to know files; the clock is handed in.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from levrier.persistence.superblock import VsrState
+
+BACKOFF_BASE_NANOS: Final = 10_000_000
+BACKOFF_SHIFT_MAX: Final = 8
+BACKOFF_NANOS_MAX: Final = 1_000_000_000
+
+assert BACKOFF_BASE_NANOS << BACKOFF_SHIFT_MAX >= BACKOFF_NANOS_MAX
+
+
+class SuperblockCore:
+    """The record that is wanted, the one that is durable, and the failures in between."""
+
+    __slots__ = ("_durable", "_failures", "_record", "_retry_nanos")
+
+    def __init__(self, *, state: VsrState, durable: bool) -> None:
+        """`state` is what boot recovered or made up; `durable` says whether it lies on the disk already."""
+        self._record = state
+        self._durable = state if durable else None
+        self._failures = 0
+        self._retry_nanos = 0
+
+    @property
+    def record(self) -> VsrState:
+        """What a write writes now."""
+        return self._record
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether a write would change nothing."""
+        return self._record == self._durable
+
+    @property
+    def failures(self) -> int:
+        """Failed writes since the last that succeeded, a checkpoint's included."""
+        return self._failures
+
+    @property
+    def is_failure_worth_a_line(self) -> bool:
+        """A disk that stays broken is reported at its first, second, fourth, eighth ... failure."""
+        return self._failures & (self._failures - 1) == 0
+
+    def merge_view(self, *, view: int, log_view: int, commit_max: int) -> None:
+        """Have the record say at least this."""
+        assert log_view <= view, (log_view, view)
+        record = self._record
+        if view <= record.view and log_view <= record.log_view and commit_max <= record.commit_max:
+            return
+        self._record = replace(
+            record,
+            view=max(record.view, view),
+            log_view=max(record.log_view, log_view),
+            commit_max=max(record.commit_max, commit_max),
+        )
+
+    def merge_checkpoint(self, *, op: int, checksum: int) -> bool:
+        """Have the record name this snapshot; False if it names a newer one. What a snapshot covers was committed."""
+        record = self._record
+        if op < record.checkpoint_op:
+            return False
+        self._record = replace(
+            record, checkpoint_op=op, checkpoint_checksum=checksum, commit_max=max(record.commit_max, op)
+        )
+        return True
+
+    def gate_wait_nanos(self, now_nanos: int) -> int:
+        """How long the view gate still withholds after a failure, 0 if it does not. A checkpoint never asks."""
+        return max(0, self._retry_nanos - now_nanos)
+
+    def on_written(self, record: VsrState) -> None:
+        """The record is durable, as it was written."""
+        assert record.view <= self._record.view
+        self._durable = record
+        self._failures = 0
+        self._retry_nanos = 0
+
+    def on_failed(self, now_nanos: int) -> None:
+        """The write failed; the record stays wanted."""
+        self._failures += 1
+        wait = BACKOFF_BASE_NANOS << min(self._failures, BACKOFF_SHIFT_MAX)
+        self._retry_nanos = now_nanos + min(wait, BACKOFF_NANOS_MAX)
