@@ -20,7 +20,8 @@ from levrier.actors.runtime.ports import (
     WorkFailed,
 )
 from levrier.actors.runtime.probe import Probe
-from levrier.actors.runtime.stepped import SteppedClock, SteppedNode, SteppedRuntime
+from levrier.actors.runtime.stepped import SteppedRuntime
+from levrier.actors.runtime.stepped_node import SteppedClock, SteppedNode
 from levrier.actors.runtime.threaded import ThreadedRuntime
 
 __all__ = [
