@@ -9,14 +9,13 @@ from typing import Final
 from levrier.actors.bus import messages as bus
 from levrier.actors.checkpoint import messages as checkpoint
 from levrier.actors.client_table import messages as client_table
-from levrier.actors.client_table.entries import SERVER_CLIENT_MIN, Reply
-from levrier.actors.client_table.table import Answer, ClientTable, CommitResult, SessionEnd
+from levrier.actors.client_table.commits import record
+from levrier.actors.client_table.table import Answer, ClientTable
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.consensus.messages import Outcome
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime
 from levrier.wire.codes import Operation
 from levrier.wire.framing import HEADER_SIZE
-from levrier.wire.headers import PrepareHeader
 from levrier.wire.replies import result_code
 from loguru import logger
 
@@ -133,44 +132,13 @@ class ClientTableActor(NodeActor):
         header = message.header
         op = header.op
         assert op == self._last_op + 1, f"op {op} after {self._last_op}"
-        if not self._table.reflects(op):
-            self._record(header, message.reply)
-            for user_id in message.dropped_users:
-                clients = self._table.drop_user(user_id)
-                logger.debug("client table: op {} ended {} sessions of user {}", op, len(clients), user_id)
+        note = record(self._table, header, message.reply, message.dropped_users)
+        if note:
+            logger.debug("client table: op {}: {}", op, note)
         self._last_op = op
         if message.reply_to is not None:
             self._bus.tell(bus.Reply(ticket=message.reply_to, frame=message.reply))
         self._consensus.tell(consensus.Applied(op=op))
-
-    def _record(self, header: PrepareHeader, frame: bytes) -> None:
-        client, operation = header.client, header.operation
-        if not 0 < client < SERVER_CLIENT_MIN:
-            return  # An operation of the node itself: nobody will retry it (D-10).
-        if operation == _REGISTER:
-            self._register(header, frame)
-        elif operation == _LOGOUT:
-            self._table.remove_client(client, header.user_id, SessionEnd.of_request(header.request))
-        else:
-            reply = Reply(frame, header.request, header.request_checksum, header.op)
-            committed = self._table.commit_reply(client, header.user_id, reply)
-            if committed.result is not CommitResult.CACHED:
-                logger.debug(
-                    "client table: reply of op {} for client {:#x}: {} (have {}, got {})",
-                    header.op,
-                    client,
-                    committed.result.name,
-                    committed.have,
-                    committed.got,
-                )
-
-    def _register(self, header: PrepareHeader, frame: bytes) -> None:
-        reply = Reply(frame, header.request, header.request_checksum, header.op)
-        displaced = self._table.commit_register(header.client, header.user_id, reply)
-        if displaced.evicted is not None:
-            logger.debug("client table: op {} evicted client {:#x}", header.op, displaced.evicted.client)
-        for fence in displaced.forgotten:
-            logger.debug("client table: op {} dropped the fence of client {:#x}", header.op, fence.client)
 
     def _on_capture(self, message: client_table.Capture) -> None:
         assert message.op == self._last_op, f"a capture of {message.op} at {self._last_op}"

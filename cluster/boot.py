@@ -1,0 +1,222 @@
+"""From a data directory to everything a node starts with: lock, identity, pairing, log, replay (persistence 6, birth).
+
+The order is the contract: nothing is written before the files were judged to belong together, and a blank directory gets
+its superblock before anything else (D-31). Every refusal says which file, what is wrong and what to do, and carries the
+exit status of D-36.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from levrier.actors.bus.passwords import SALT_SIZE, hash_password
+from levrier.actors.consensus.state import RecoveredState
+from levrier.actors.runtime import ExitStatus
+from levrier.cluster.config import METADATA_GROUP, NodeConfig, RootUser
+from levrier.cluster.recovery import Recovered, recover
+from levrier.persistence.data_dir import DataDirectory, GroupPaths
+from levrier.persistence.errors import DirectoryInUse, IdentityMismatch, StorageError
+from levrier.persistence.journal import PrepareJournal
+from levrier.persistence.pairing import NO_SNAPSHOT, Accept, Pairing, check_identity, check_pairing, check_presence
+from levrier.persistence.snapshot import Snapshot, read_snapshot
+from levrier.persistence.storage import Storage
+from levrier.persistence.superblock import Phase, SuperblockStore, VsrState
+from levrier.wire.requests.replicated import BootstrapRoot
+from loguru import logger
+
+Entropy = Callable[[int], bytes]
+
+
+class BootRefused(Exception):
+    """The node does not start; `status` is what its process exits with."""
+
+    def __init__(self, message: str, status: ExitStatus) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Booted:
+    """An opened data directory and the state replayed from it. Whoever holds it closes journal and directory."""
+
+    directory: DataDirectory
+    superblock: SuperblockStore
+    durable: VsrState
+    journal: PrepareJournal
+    pairing: Pairing
+    snapshot_size: int
+    recovered: Recovered
+    bootstrap: bytes | None
+    """Body of the operation that seeds the root user, when there is none yet (D-01)."""
+
+    def replica_state(self) -> RecoveredState:
+        """What Consensus starts from."""
+        return RecoveredState(
+            view=self.durable.view,
+            log_view=self.durable.log_view,
+            commit=self.recovered.applied,
+            headers=self.recovered.headers,
+            snapshot_op=self.pairing.op,
+            snapshot_size=self.snapshot_size,
+            log_size=self.journal.size,
+            timestamp_floor=self.recovered.timestamp,
+            consensus_group_high=self.recovered.machine.streams.consensus_group_high,
+        )
+
+    def close(self) -> None:
+        """Release the files of a node that will not run."""
+        self.journal.close()
+        self.directory.close()
+
+
+def boot(config: NodeConfig, *, storage: Storage, entropy: Entropy) -> Booted:
+    """Open the directory of this node and replay it. Raises `BootRefused`."""
+    try:
+        directory = DataDirectory.open(storage, config.data)
+    except DirectoryInUse as error:
+        raise BootRefused(str(error), ExitStatus.IN_USE) from error
+    except StorageError as error:
+        raise BootRefused(str(error), ExitStatus.BOOT_DAMAGED) from error
+    try:
+        return _boot(config, directory, storage, entropy)
+    except IdentityMismatch as error:
+        directory.close()
+        raise BootRefused(str(error), ExitStatus.BOOT_IDENTITY) from error
+    except StorageError as error:
+        directory.close()
+        raise BootRefused(str(error), ExitStatus.BOOT_DAMAGED) from error
+    except BaseException:
+        directory.close()
+        raise
+
+
+def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entropy: Entropy) -> Booted:
+    paths = directory.metadata
+    superblock = SuperblockStore.open(storage, paths.directory)
+    durable = superblock.read()
+    snapshot = read_snapshot(storage, paths.snapshot)
+    if durable is None:
+        _refuse_leftovers(config, storage, paths, entropy, has_snapshot=snapshot is not None)
+        _root_of(config)  # Refuses before anything of a blank cluster is written.
+        durable = _born(config, entropy)
+        superblock.write(durable)
+    else:
+        _insist(
+            check_identity(
+                durable,
+                cluster=config.cluster_id,
+                replica_id=config.replica,
+                replica_count=config.replica_count,
+                file=paths.directory / "superblock",
+            )
+        )
+    pairing = Pairing(op=snapshot.op, checksum=snapshot.checksum) if snapshot is not None else NO_SNAPSHOT
+    _insist(check_pairing(durable, pairing, file=paths.snapshot))
+    journal = _open_journal(config, storage, paths, pairing.op, entropy)
+    try:
+        recovered = _replay(config, journal, snapshot, paths)
+        bootstrap = _bootstrap(config, entropy) if not recovered.machine.users.bootstrapped else None
+    except BaseException:
+        journal.close()
+        raise
+    if recovered.applied < durable.commit_max:
+        logger.warning(
+            "the superblock knows of commits up to op {}, the log ends at {}", durable.commit_max, recovered.head
+        )
+    return Booted(
+        directory=directory,
+        superblock=superblock,
+        durable=durable,
+        journal=journal,
+        pairing=pairing,
+        snapshot_size=snapshot.size if snapshot is not None else 0,
+        recovered=recovered,
+        bootstrap=bootstrap,
+    )
+
+
+def _replay(config: NodeConfig, journal: PrepareJournal, snapshot: Snapshot | None, paths: GroupPaths) -> Recovered:
+    recovered = recover(
+        journal=journal,
+        snapshot=snapshot,
+        replica_count=config.replica_count,
+        sessions_min=config.clients_table_max,
+        files=paths.directory,
+    )
+    if journal.cut_bytes:
+        logger.warning("cut a torn tail of {} bytes off the log at offset {}", journal.cut_bytes, journal.cut_offset)
+    if journal.unsealed_count:
+        logger.warning("{} entries of the log carry no checksum", journal.unsealed_count)
+    logger.info("replayed {} ops on top of op {}", recovered.replayed, recovered.applied - recovered.replayed)
+    return recovered
+
+
+def _open_journal(
+    config: NodeConfig, storage: Storage, paths: GroupPaths, snapshot_op: int, entropy: Entropy
+) -> PrepareJournal:
+    return PrepareJournal.open(
+        storage,
+        paths.journal,
+        group=METADATA_GROUP,
+        snapshot_op=snapshot_op,
+        slots=config.journal_slots,
+        epoch_source=lambda: int.from_bytes(entropy(8), "little"),
+    )
+
+
+def _refuse_leftovers(
+    config: NodeConfig, storage: Storage, paths: GroupPaths, entropy: Entropy, *, has_snapshot: bool
+) -> None:
+    """Without a superblock there may be no snapshot, and no log that holds anything (B-010, D-31)."""
+    has_entries = False
+    if storage.exists(paths.journal):
+        leftover = _open_journal(config, storage, paths, 0, entropy)
+        has_entries = not leftover.is_empty
+        leftover.close()
+    _insist(check_presence(paths.directory, superblock=False, journal=has_entries, snapshot=has_snapshot))
+
+
+def _born(config: NodeConfig, entropy: Entropy) -> VsrState:
+    assert config.replica_count == 1, "several members are born together"
+    return VsrState(
+        cluster=config.cluster_id,
+        replica_id=config.replica,
+        replica_count=config.replica_count,
+        birth_id=int.from_bytes(entropy(16), "little"),
+        phase=Phase.BORN,
+        voter=True,
+    )
+
+
+def _bootstrap(config: NodeConfig, entropy: Entropy) -> bytes:
+    root = _root_of(config)
+    hashed = hash_password(root.password, salt=entropy(SALT_SIZE))
+    return BootstrapRoot(username=root.username, password_hash=hashed).encode()
+
+
+def _root_of(config: NodeConfig) -> RootUser:
+    if config.root is not None:
+        return config.root
+    if not config.listen.is_loopback:
+        raise BootRefused(
+            f"no root password is set, and {config.listen} can be reached from other machines: "
+            "set IGGY_ROOT_PASSWORD or IGGY_ROOT_PASSWORD_FILE before the first start",
+            ExitStatus.MISUSED,
+        )
+    logger.warning("no root password is set: the first user is iggy with the password iggy")
+    return RootUser()
+
+
+def _insist(verdict: Accept | StorageError) -> None:
+    if not isinstance(verdict, Accept):
+        raise verdict
+
+
+def with_port(config: NodeConfig, port: int) -> NodeConfig:
+    """The same node on the port it was given, so that a restart in place keeps its address."""
+    return replace(config, listen=replace(config.listen, port=port))
+
+
+def journal_path(data: Path) -> Path:
+    """Where the log of a data directory lies."""
+    return GroupPaths(data / "metadata").journal
