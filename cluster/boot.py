@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from loguru import logger
+
 from levrier.actors.bus.passwords import SALT_SIZE, hash_password
 from levrier.actors.consensus.state import RecoveredState
 from levrier.actors.runtime import ExitStatus
@@ -22,7 +24,6 @@ from levrier.persistence.snapshot import Snapshot, read_snapshot
 from levrier.persistence.storage import Storage
 from levrier.persistence.superblock import Phase, SuperblockStore, VsrState
 from levrier.wire.requests.replicated import BootstrapRoot
-from loguru import logger
 
 Entropy = Callable[[int], bytes]
 

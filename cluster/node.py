@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from loguru import logger
+
 from levrier.actors.bus.actor import BusActor
 from levrier.actors.bus.bus import Bus, BusLimits
 from levrier.actors.bus.gateway import GatewaySettings
@@ -41,7 +43,6 @@ from levrier.persistence.storage import DiskStorage, Storage
 from levrier.wire.codes import NodeRole
 from levrier.wire.protocol_version import WINDOW
 from levrier.wire.responses.system import ClusterMetadata, ClusterNode
-from loguru import logger
 
 CONSENSUS_TICK_MILLISECONDS = 10
 JOURNAL_TICK_MILLISECONDS = 100
@@ -209,7 +210,7 @@ class Node:
 
     def _cluster(self) -> ClusterView:
         address = self.address
-        host = "127.0.0.1" if address.host in {"0.0.0.0", "::"} else address.host  # noqa: S104
+        host = "127.0.0.1" if address.host in {"0.0.0.0", "::"} else address.host
         node = ClusterNode(name=self.config.node_name, ip=host, tcp=address.port, role=NodeRole.LEADER)
         return ClusterMetadata(name=self.config.cluster_name, nodes=(node,))
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from loguru import logger
+
 from levrier.actors.client_table.commits import record
 from levrier.actors.client_table.snapshot import restore as restore_clients
 from levrier.actors.client_table.table import ClientTable
@@ -20,7 +22,6 @@ from levrier.persistence.snapshot import Snapshot
 from levrier.wire.errors import WireError
 from levrier.wire.headers import PrepareHeader
 from levrier.wire.replies import committed_reply
-from loguru import logger
 
 
 class LogBroken(StorageError):
