@@ -5,8 +5,9 @@ A checksum field is 128 bits wide; the hash stands in its low 8 bytes with zeros
 
 from typing import Final
 
-from levrier.wire.errors import ChecksumMismatch
 from xxhash import xxh3_64_intdigest
+
+from levrier.wire.errors import ChecksumMismatch
 
 __all__ = ["EMPTY_CHECKSUM", "body_matches", "frame_seal", "seal_frame", "verify_seal", "xxh3"]
 

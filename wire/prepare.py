@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, Self
 
+from xxhash import xxh3_64_intdigest
+
 from levrier.wire.errors import ChecksumMismatch, Truncated, WireError
 from levrier.wire.framing import COMMAND_OFFSET, HEADER_SIZE, frame_size
 from levrier.wire.frozen import quick_init
 from levrier.wire.headers import PrepareHeader
-from xxhash import xxh3_64_intdigest
 
 METADATA_GROUP: Final = 1 << 63
 """The group id of the metadata group. Partition groups are below it."""
