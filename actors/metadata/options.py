@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from levrier.wire.options import OptionEntry
+from levrier.wire.topic_option_catalogue import SEGMENT_SIZE, SEGMENT_SIZE_DEFAULT
 from levrier.wire.topic_options import (
-    SEGMENT_SIZE,
-    SEGMENT_SIZE_DEFAULT,
     StoredOption,
     encode_stored,
     merge_block,

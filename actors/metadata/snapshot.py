@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgpack
+
 from levrier.actors.metadata.records import Stream, Topic
 from levrier.actors.metadata.users import ACTIVE, INACTIVE, User
 from levrier.wire.permissions import Permissions
