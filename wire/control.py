@@ -99,9 +99,11 @@ class ControlHeader:
         if cls.RESERVED_CHECKED and (frame[62:128] != _RESERVED_FRAME or not cls.LAYOUT.zeros_hold(frame)):
             raise WireError("a reserved region is not zero", "reserved")
         fields: dict[str, Any] = dict(cls.LAYOUT.unpack(frame))
+        fields["cluster"] = int.from_bytes(cluster, "little")
+        fields["view"], fields["release"], fields["replica"] = view, release, replica
         if len(cls.COMMANDS) > 1:
             fields["command"] = command
-        header = cls(cluster=int.from_bytes(cluster, "little"), view=view, release=release, replica=replica, **fields)
+        header = cls(**fields)
         header.validate(size - HEADER_SIZE)
         return header
 

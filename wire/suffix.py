@@ -6,6 +6,7 @@ as its parent. The views stamped on the entries may differ: the identity leaves 
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from levrier.wire.errors import ChainBreak, ChecksumMismatch, WireError
 from levrier.wire.framing import HEADER_SIZE
@@ -32,7 +33,7 @@ def decode_suffix(body: bytes, *, op: int) -> tuple[PrepareHeader, ...]:
         if header.checksum and header.checksum != identity_checksum(frame):
             raise ChecksumMismatch("the identity does not match the header", where)
         headers.append(header)
-    for index, (upper, lower) in enumerate(zip(headers, headers[1:], strict=False)):
+    for index, (upper, lower) in enumerate(pairwise(headers)):
         if upper.checksum and lower.checksum and upper.parent != lower.checksum:
             raise ChainBreak(f"op {upper.op} does not follow from op {lower.op}", f"suffix[{index}]")
     return tuple(headers)
@@ -40,7 +41,7 @@ def decode_suffix(body: bytes, *, op: int) -> tuple[PrepareHeader, ...]:
 
 def encode_suffix(headers: Sequence[PrepareHeader]) -> bytes:
     """The body that carries these headers, newest first."""
-    assert all(upper.op == lower.op + 1 for upper, lower in zip(headers, headers[1:], strict=False))
+    assert all(upper.op == lower.op + 1 for upper, lower in pairwise(headers))
     body = b"".join(header.encode() for header in headers)
     check_suffix_size(len(body))
     return body
