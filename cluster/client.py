@@ -1,0 +1,473 @@
+"""Our own client: what the command line, the demo and the benchmark speak to a node with (wire 9, 10.3).
+
+Asyncio, one connection, one request at a time; sessions, request numbers, replays and transient codes are handled as the
+official SDK handles them. After a broken connection `resume` takes the same session up again and settles the request that
+was under way, exactly once; `reconnect` begins a new session, as the SDK does.
+"""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from struct import Struct
+from types import TracebackType
+from typing import Any, Final, Self
+
+from levrier.cluster.client_connection import ClientConnection, open_connection
+from levrier.cluster.client_errors import (
+    ClientError,
+    DeadlineExceeded,
+    Disconnected,
+    Evicted,
+    IggyError,
+    ProtocolViolation,
+)
+from levrier.wire.checksums import xxh3
+from levrier.wire.codes import LEVRIER_STATUS, RESULT_FRAMED, CommandCode, ErrorCode, EvictionReason, Operation
+from levrier.wire.errors import WireError
+from levrier.wire.framing import HEADER_SIZE
+from levrier.wire.headers import EvictionHeader
+from levrier.wire.identifiers import Identifier
+from levrier.wire.options import OptionEntry, encode_block
+from levrier.wire.protocol_version import CURRENT
+from levrier.wire.replies import result_code
+from levrier.wire.requests.login import LoginWithPassword
+from levrier.wire.requests.partitions import CreatePartitions, DeletePartitions
+from levrier.wire.requests.streams import CreateStream, DeleteStream, GetStream, PurgeStream, UpdateStream
+from levrier.wire.requests.topics import (
+    CreateTopic,
+    DeleteTopic,
+    GetTopic,
+    GetTopics,
+    PurgeTopic,
+    UpdateTopic,
+)
+from levrier.wire.responses.login import LoginResponse
+from levrier.wire.responses.streams import StreamDetails, StreamHeader, StreamList
+from levrier.wire.responses.system import ClusterMetadata
+from levrier.wire.responses.topics import TopicDetails, TopicHeader, TopicList
+
+__all__ = ["Client", "ClientError", "DeadlineExceeded", "Disconnected", "Evicted", "IggyError", "Session"]
+
+DEADLINE_SECONDS: Final = 30.0
+RETRY_SECONDS: Final = 0.05
+RETRIES_OF_ONE_NUMBER: Final = 40
+"""A request that was not accepted is sent again under a new number after this many tries, 2 s (wire 10.3)."""
+
+SDK_NAME: Final = "levrier"
+SDK_VERSION: Final = "0.1.0"
+
+_HEADER: Final = Struct("<48xI8xB67x16sQ16xQB7xQ4xI56x")
+_REQUEST: Final = 5
+_REPLY: Final = 8
+_EVICTION: Final = 13
+_REGISTER: Final = int(Operation.REGISTER)
+_NON_REPLICATED: Final = int(Operation.NON_REPLICATED)
+_LOGOUT: Final = int(Operation.LOGOUT)
+_NOT_COMMITTED: Final = int(ErrorCode.TRANSIENT_NOT_COMMITTED)
+_NOT_ACCEPTED: Final = int(ErrorCode.TRANSIENT_NOT_ACCEPTED)
+
+assert _HEADER.size == HEADER_SIZE
+
+Name = int | str | Identifier
+"""How a caller names a stream or a topic: its number, its name, or an identifier."""
+
+Pause = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A login: the epoch that requests name, and as whom."""
+
+    epoch: int
+    user_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsettled:
+    """A request whose fate is unknown: it may be sent again under its number only."""
+
+    number: int
+    operation: int
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Credentials:
+    username: str
+    password: str = field(repr=False)
+
+
+class Client:
+    """One client of one node. Made by `Client.connect`, also as `async with await Client.connect(...) as client`."""
+
+    def __init__(
+        self,
+        connection: ClientConnection,
+        *,
+        host: str,
+        port: int,
+        deadline_seconds: float,
+        client_id: int | None,
+        pause: Pause,
+    ) -> None:
+        self._connection = connection
+        self._host = host
+        self._port = port
+        self._deadline_seconds = deadline_seconds
+        self._pause = pause
+        self._id = client_id if client_id is not None else _fresh_id()
+        self._id_bytes = self._id.to_bytes(16, "little")
+        self._session: Session | None = None
+        self._epoch = 0
+        self._next = 1
+        self._sent_number = 0
+        self._credentials: _Credentials | None = None
+        self._unsettled: Unsettled | None = None
+        self._lock = asyncio.Lock()
+
+    @classmethod
+    async def connect(
+        cls,
+        host: str,
+        port: int,
+        *,
+        deadline_seconds: float = DEADLINE_SECONDS,
+        client_id: int | None = None,
+        pause: Pause = asyncio.sleep,
+    ) -> Self:
+        """Connect to a node. `deadline_seconds` bounds each call, retries included; `client_id` is random by default."""
+        connection = await open_connection(host, port, deadline_seconds=deadline_seconds)
+        return cls(
+            connection, host=host, port=port, deadline_seconds=deadline_seconds, client_id=client_id, pause=pause
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def address(self) -> str:
+        """Whom this client asks, `host:port`."""
+        return self._connection.address
+
+    @property
+    def client_id(self) -> int:
+        """The 128-bit id in the headers."""
+        return self._id
+
+    @property
+    def session(self) -> Session | None:
+        """The session, None when not logged in."""
+        return self._session
+
+    @property
+    def connected(self) -> bool:
+        """Whether the connection is open."""
+        return self._connection.is_open
+
+    @property
+    def unsettled(self) -> Unsettled | None:
+        """The request whose fate is unknown since the connection broke under it."""
+        return self._unsettled
+
+    # Sessions.
+
+    async def login(self, username: str, password: str) -> Session:
+        """Log in. Raises `Evicted` for wrong credentials, `DeadlineExceeded` while the cluster takes no logins."""
+        async with self._lock:
+            if self._session is not None:
+                await self._logout()
+            self._credentials = _Credentials(username=username, password=password)
+            self._renew_id()
+            return await self._register()
+
+    async def logout(self) -> None:
+        """Log out; without a session that is no error."""
+        async with self._lock:
+            await self._logout()
+
+    async def reconnect(self) -> Session:
+        """Connect anew and log in anew, under a new client id. What was unsettled stays unknown."""
+        async with self._lock:
+            await self._open()
+            self._unsettled = None
+            self._renew_id()
+            return await self._register()
+
+    async def resume(self) -> bytes | None:
+        """Connect anew, take the same session up again, and settle the request that was under way.
+
+        Gives the payload of that request, None when there was none. Its own refusal is raised as it would have been.
+        """
+        async with self._lock:
+            await self._open()
+            await self._register()
+            unsettled = self._unsettled
+            if unsettled is None:
+                return None
+            return await self._execute(unsettled.operation, unsettled.number, unsettled.body, self._deadline())
+
+    async def close(self) -> None:
+        """Close the connection without a logout."""
+        await self._connection.close()
+
+    # Raw requests.
+
+    async def request(self, operation: int, body: bytes = b"", *, deadline_seconds: float | None = None) -> bytes:
+        """Have a replicated operation executed once; the payload of its reply, without the result section.
+
+        Raises `IggyError` when it is refused, `Disconnected` when its fate is unknown (then see `resume`).
+        """
+        async with self._lock:
+            number = self._next
+            self._next = number + 1
+            return await self._execute(operation, number, body, self._deadline(deadline_seconds))
+
+    async def query(self, code: int, body: bytes = b"", *, deadline_seconds: float | None = None) -> bytes:
+        """Ask a NonReplicated command; the plain body of the answer."""
+        async with self._lock:
+            frame = self._frame(_NON_REPLICATED, self._next, body, code=code)
+            deadline = self._deadline(deadline_seconds)
+            while True:
+                status, payload = self._read(await self._connection.exchange(frame, deadline))
+                if status == 0:
+                    return payload
+                if status not in (_NOT_COMMITTED, _NOT_ACCEPTED):
+                    raise IggyError(status, address=self.address)
+                await self._wait_to_retry(status, deadline)
+
+    # Typed requests.
+
+    async def ping(self) -> None:
+        """Ask for a sign of life; needs no login."""
+        await self.query(CommandCode.PING)
+
+    async def cluster_metadata(self) -> ClusterMetadata:
+        """The nodes of the cluster and who leads."""
+        return ClusterMetadata.decode(await self.query(CommandCode.GET_CLUSTER_METADATA))
+
+    async def status(self) -> Mapping[str, Any]:
+        """How the asked node stands (our own command): replica, role, view, op, commit, ..."""
+        try:
+            status = json.loads(await self.query(LEVRIER_STATUS))
+        except ValueError as error:
+            raise ProtocolViolation("a status that is no JSON", address=self.address) from error
+        if not isinstance(status, dict):
+            raise ProtocolViolation("a status that is no object", address=self.address)
+        return status
+
+    async def create_stream(self, name: str) -> StreamHeader:
+        """Create a stream."""
+        payload = await self.request(Operation.CREATE_STREAM, CreateStream(name=name).encode())
+        return StreamDetails.decode(payload).stream
+
+    async def get_stream(self, stream: Name) -> StreamDetails | None:
+        """One stream and its topics, None when there is none of that name."""
+        body = GetStream(stream=_identifier(stream)).encode()
+        return StreamDetails.decode_found(await self.query(CommandCode.GET_STREAM, body))
+
+    async def get_streams(self) -> tuple[StreamHeader, ...]:
+        """All streams."""
+        return StreamList.decode(await self.query(CommandCode.GET_STREAMS)).streams
+
+    async def update_stream(self, stream: Name, name: str) -> None:
+        """Rename a stream."""
+        body = UpdateStream(stream=_identifier(stream), name=name).encode()
+        await self.request(Operation.UPDATE_STREAM, body)
+
+    async def delete_stream(self, stream: Name) -> None:
+        """Delete a stream with its topics."""
+        await self.request(Operation.DELETE_STREAM, DeleteStream(stream=_identifier(stream)).encode())
+
+    async def purge_stream(self, stream: Name) -> None:
+        """Drop the messages of a stream."""
+        await self.request(Operation.PURGE_STREAM, PurgeStream(stream=_identifier(stream)).encode())
+
+    async def create_topic(
+        self, stream: Name, name: str, *, partitions_count: int = 1, options: tuple[OptionEntry, ...] = ()
+    ) -> TopicDetails:
+        """Create a topic."""
+        request = CreateTopic(
+            stream=_identifier(stream), partitions_count=partitions_count, name=name, options=encode_block(options)
+        )
+        return TopicDetails.decode(await self.request(Operation.CREATE_TOPIC, request.encode()))
+
+    async def get_topic(self, stream: Name, topic: Name) -> TopicDetails | None:
+        """One topic and its partitions, None when there is none of that name."""
+        body = GetTopic(stream=_identifier(stream), topic=_identifier(topic)).encode()
+        return TopicDetails.decode_found(await self.query(CommandCode.GET_TOPIC, body))
+
+    async def get_topics(self, stream: Name) -> tuple[TopicHeader, ...]:
+        """The topics of a stream; none for a stream that does not exist."""
+        body = GetTopics(stream=_identifier(stream)).encode()
+        return TopicList.decode(await self.query(CommandCode.GET_TOPICS, body)).topics
+
+    async def update_topic(
+        self, stream: Name, topic: Name, name: str, *, options: tuple[OptionEntry, ...] = ()
+    ) -> None:
+        """Rename a topic and change the options that are named."""
+        request = UpdateTopic(
+            stream=_identifier(stream), topic=_identifier(topic), name=name, options=encode_block(options)
+        )
+        await self.request(Operation.UPDATE_TOPIC, request.encode())
+
+    async def delete_topic(self, stream: Name, topic: Name) -> None:
+        """Delete a topic."""
+        body = DeleteTopic(stream=_identifier(stream), topic=_identifier(topic)).encode()
+        await self.request(Operation.DELETE_TOPIC, body)
+
+    async def purge_topic(self, stream: Name, topic: Name) -> None:
+        """Drop the messages of a topic."""
+        body = PurgeTopic(stream=_identifier(stream), topic=_identifier(topic)).encode()
+        await self.request(Operation.PURGE_TOPIC, body)
+
+    async def create_partitions(self, stream: Name, topic: Name, partitions_count: int) -> None:
+        """Append partitions to a topic."""
+        request = CreatePartitions(
+            stream=_identifier(stream), topic=_identifier(topic), partitions_count=partitions_count
+        )
+        await self.request(Operation.CREATE_PARTITIONS, request.encode())
+
+    async def delete_partitions(self, stream: Name, topic: Name, partitions_count: int) -> None:
+        """Take the last partitions of a topic away."""
+        request = DeletePartitions(
+            stream=_identifier(stream), topic=_identifier(topic), partitions_count=partitions_count
+        )
+        await self.request(Operation.DELETE_PARTITIONS, request.encode())
+
+    # How a request travels.
+
+    async def _register(self) -> Session:
+        credentials = self._credentials
+        if credentials is None:
+            raise IggyError(int(ErrorCode.UNAUTHENTICATED), address=self.address, detail="no login to repeat")
+        body = LoginWithPassword(
+            protocol_version=CURRENT,
+            sdk_name=SDK_NAME,
+            sdk_version=SDK_VERSION,
+            username=credentials.username,
+            password=credentials.password,
+        ).encode()
+        self._end_session()
+        payload = await self._exchange(_REGISTER, 0, body, self._deadline())
+        try:
+            response = LoginResponse.decode(payload)
+        except WireError as error:
+            raise ProtocolViolation(f"an undecodable login reply: {error}", address=self.address) from error
+        if response.session == 0:
+            raise ProtocolViolation("a session of epoch 0", address=self.address)
+        self._epoch = response.session
+        self._session = Session(epoch=response.session, user_id=response.user_id)
+        return self._session
+
+    async def _logout(self) -> None:
+        number = self._next
+        self._next = number + 1
+        await self._exchange(_LOGOUT, number, b"", self._deadline())
+        self._end_session()
+
+    async def _execute(self, operation: int, number: int, body: bytes, deadline: float) -> bytes:
+        """Have one request executed; the one whose fate is unknown is remembered."""
+        if not self._connection.is_open:
+            # Nothing is sent: what was unsettled before still is.
+            raise Disconnected("not connected", address=self.address)
+        try:
+            payload = await self._exchange(operation, number, body, deadline)
+        except (Disconnected, asyncio.CancelledError):
+            self._unsettled = Unsettled(number=self._sent_number, operation=operation, body=body)
+            raise
+        except IggyError:
+            self._unsettled = None
+            raise
+        self._unsettled = None
+        return payload
+
+    async def _exchange(self, operation: int, number: int, body: bytes, deadline: float) -> bytes:
+        """Send a request until its answer is final: 57 sends the same frame again, 58 a new number after a while."""
+        frame = self._frame(operation, number, body)
+        self._sent_number = number
+        refusals = 0
+        while True:
+            code, payload = self._read(await self._connection.exchange(frame, deadline))
+            if code == 0:
+                return payload
+            if code not in (_NOT_COMMITTED, _NOT_ACCEPTED):
+                raise IggyError(code, address=self.address)
+            await self._wait_to_retry(code, deadline)
+            refusals = refusals + 1 if code == _NOT_ACCEPTED else 0
+            if refusals >= RETRIES_OF_ONE_NUMBER and operation != _REGISTER:
+                refusals = 0
+                number = self._sent_number = self._next
+                self._next = number + 1
+                frame = self._frame(operation, number, body)
+
+    async def _wait_to_retry(self, code: int, deadline: float) -> None:
+        if asyncio.get_running_loop().time() + RETRY_SECONDS >= deadline:
+            raise DeadlineExceeded(f"still answered {code} at the deadline", address=self.address)
+        await self._pause(RETRY_SECONDS)
+
+    def _frame(self, operation: int, number: int, body: bytes, *, code: int = 0) -> bytes:
+        """A request frame; NonReplicated ones are not stamped, as the SDK does not (wire 5.2)."""
+        stamp = 0 if operation == _NON_REPLICATED else xxh3(body)
+        epoch = 0 if operation == _REGISTER else self._epoch
+        size = HEADER_SIZE + len(body)
+        return _HEADER.pack(size, _REQUEST, self._id_bytes, stamp, number, operation, epoch, code) + body
+
+    def _read(self, frame: bytes) -> tuple[int, bytes]:
+        """The error code of an answer, 0 for success, and its payload. Raises `Evicted` for the end of the session."""
+        command = frame[60]
+        if command == _REPLY:
+            status = int.from_bytes(frame[216:220], "little")
+            if status:
+                return status, b""
+            body = frame[HEADER_SIZE:]
+            if frame[208] not in RESULT_FRAMED:
+                return 0, body
+            try:
+                code = result_code(body)
+            except WireError as error:
+                raise ProtocolViolation(f"an undecodable result: {error}", address=self.address) from error
+            return code, body[4:]
+        if command != _EVICTION:
+            raise ProtocolViolation(f"a frame of command {command}", address=self.address)
+        try:
+            reason = EvictionReason(EvictionHeader.decode(frame).reason)
+        except WireError as error:
+            raise ProtocolViolation(f"an undecodable eviction: {error}", address=self.address) from error
+        self._end_session()
+        raise Evicted(reason, address=self.address)
+
+    def _deadline(self, seconds: float | None = None) -> float:
+        return asyncio.get_running_loop().time() + (self._deadline_seconds if seconds is None else seconds)
+
+    def _end_session(self) -> None:
+        self._session = None
+        self._epoch = 0
+
+    def _renew_id(self) -> None:
+        """A new login is a new client: its numbers begin at 1."""
+        if self._session is None and self._next == 1:
+            return
+        self._id = _fresh_id()
+        self._id_bytes = self._id.to_bytes(16, "little")
+        self._next = 1
+
+    async def _open(self) -> None:
+        await self._connection.close()
+        self._end_session()
+        self._connection = await open_connection(self._host, self._port, deadline_seconds=self._deadline_seconds)
+
+
+def _identifier(name: Name) -> Identifier:
+    return name if isinstance(name, Identifier) else Identifier(name)
+
+
+def _fresh_id() -> int:
+    """A random client id, never 0 and never in the range that nodes keep for themselves."""
+    return secrets.randbits(127) | 1
