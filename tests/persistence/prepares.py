@@ -43,13 +43,12 @@ def chain(first: int, last: int, *, parent: int = 0, body: bytes = b"body", view
     return entries
 
 
-def unsealed(op: int, *, body: bytes = b"body", identity: bool = False) -> Prepare:
+def unsealed(op: int, *, body: bytes = b"body", identity: bool = False, parent: int = 0) -> Prepare:
     """An entry without a body checksum, and without an identity unless asked for."""
-    sealed = prepare(op, body=body)
+    sealed = prepare(op, body=body, parent=parent)
     header = dataclasses.replace(sealed.header, checksum=0, checksum_body=0, view=0)
     if identity:
-        frame = Prepare.seal(dataclasses.replace(header, group=1), body)
-        return frame
+        return Prepare.seal(dataclasses.replace(header, group=1), body)
     return Prepare(header, body, header.encode() + body)
 
 
