@@ -4,6 +4,7 @@ A subclass is a frozen dataclass that says how it is read and written; it may be
 reading goes on from a cursor.
 """
 
+from dataclasses import dataclass
 from typing import Self
 
 from levrier.wire.reader import Reader
@@ -39,10 +40,9 @@ class Body:
         return writer.finish()
 
 
+@dataclass(frozen=True, slots=True)
 class EmptyBody(Body):
     """A request without a body."""
-
-    __slots__ = ()
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
