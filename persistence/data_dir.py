@@ -61,12 +61,17 @@ class DataDirectory:
 
     @classmethod
     def open(cls, storage: Storage, path: Path) -> DataDirectory:
-        """Create what is missing and lock it. Raises `DirectoryInUse` naming the process that holds it."""
+        """Create what is missing and lock it. Raises `DirectoryInUse` naming the process that holds it.
+
+        The names in it are synced: what a process that was killed renamed last is durable before anybody reads it.
+        """
         storage.make_directory(path)
         lock = storage.lock(cls.lock_path(path))
         try:
             directory = cls(root=path, lock=lock)
             storage.make_directory(directory.metadata.directory)
+            for each in (path, directory.metadata.directory):
+                storage.sync_directory(each)
         except BaseException:
             lock.close()
             raise

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from xxhash import xxh3_64_intdigest
+
 from levrier.persistence.data_dir import temporary
 from levrier.persistence.errors import (
     AppendRefused,
@@ -40,13 +42,12 @@ from levrier.persistence.journal_format import (
     record_size,
 )
 from levrier.persistence.journal_rewrite import Rewriter, read_frame, write_zeros
-from levrier.persistence.journal_scan import scan
+from levrier.persistence.journal_scan import ScanResult, scan
 from levrier.persistence.storage import File, Storage
 from levrier.persistence.superblock import remove_quietly
 from levrier.wire.errors import WireError
 from levrier.wire.headers import PrepareHeader
 from levrier.wire.prepare import Prepare
-from xxhash import xxh3_64_intdigest
 
 PREALLOCATE_STEP = 4 * 1024 * 1024
 SLOTS_MAX = 1 << 20
@@ -342,11 +343,7 @@ class PrepareJournal:
             found = scan(file, path=self._path, group=self._group)
             for header, offset in found.entries:
                 self._index_scanned(header, offset)
-            if found.cut_bytes:
-                write_zeros(file, found.end, found.cut_bytes)
-                file.datasync()
-                self._cut_offset = found.end
-                self._cut_bytes = found.cut_bytes
+            self._make_durable(file, found)
             self._allocated = file.size()
         except BaseException:
             file.close()
@@ -356,6 +353,21 @@ class PrepareJournal:
         self._end = found.end
         self._marked_end = found.end if found.ends_with_mark or not found.entries else 0
         self._unsealed_count = found.unsealed_count
+
+    def _make_durable(self, file: File, found: ScanResult) -> None:
+        """Cut the torn tail, and have on the disk what the scan read: until now it may only be in the system's cache.
+
+        A process that was killed before its sync, or whose sync failed, leaves such bytes. They are written again, since a
+        sync alone does nothing for what an earlier failed one gave up. The rename of a rewrite may be as unfinished.
+        """
+        if found.durable_offset < found.end:
+            file.write(found.durable_offset, file.read(found.durable_offset, found.end - found.durable_offset))
+        if found.cut_bytes:
+            write_zeros(file, found.end, found.cut_bytes)
+            self._cut_offset = found.end
+            self._cut_bytes = found.cut_bytes
+        file.sync()
+        self._storage.sync_directory(self._path.parent)
 
     def _index_scanned(self, header: PrepareHeader, offset: int) -> None:
         slot = header.op % self._slots
@@ -487,9 +499,11 @@ class PrepareJournal:
             self._offsets[header.op % self._slots] = offset
         try:
             self._storage.sync_directory(self._path.parent)
+            self._file = self._storage.open(self._path, create=False)  # Under its own name, for errors to come.
         except StorageError as error:
-            self._poison = f"the directory was not synced after a rewrite ({error.what})"
+            self._poison = f"after a rewrite, before its directory was synced and the file reopened: {error.what}"
             raise JournalPoisoned(file=self._path, reason=self._poison) from error
+        rewriter.file.close()
 
     def _next_epoch(self) -> int:
         """A number that differs from the present epoch and from zero."""

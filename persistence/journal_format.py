@@ -19,8 +19,9 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
-from levrier.persistence.errors import ForeignJournal, JournalDamaged, UnsupportedVersion
 from xxhash import xxh3_64_intdigest
+
+from levrier.persistence.errors import ForeignJournal, JournalDamaged, UnsupportedVersion
 
 FILE_MAGIC: Final = 0x4C414E524A56454C
 FORMAT_VERSION: Final = 1

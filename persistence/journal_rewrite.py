@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from xxhash import xxh3_64, xxh3_64_intdigest
+
 from levrier.persistence.errors import JournalDamaged
 from levrier.persistence.journal_format import (
     CHECK_MASK,
@@ -25,7 +27,6 @@ from levrier.persistence.journal_format import (
 )
 from levrier.persistence.storage import File, Storage
 from levrier.wire.headers import PrepareHeader
-from xxhash import xxh3_64, xxh3_64_intdigest
 
 CHUNK_SIZE = 1024 * 1024
 _ZEROS = bytes(CHUNK_SIZE)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from xxhash import xxh3_64_intdigest
+
 from levrier.persistence.errors import JournalDamaged
 from levrier.persistence.journal_format import (
     ALIGNMENT,
@@ -33,7 +35,6 @@ from levrier.persistence.storage import File
 from levrier.wire.errors import WireError
 from levrier.wire.headers import PrepareHeader
 from levrier.wire.prepare import identity_checksum
-from xxhash import xxh3_64_intdigest
 
 WINDOW_SIZE = 1024 * 1024
 _PREPARE_COMMAND = 6
@@ -41,11 +42,15 @@ _PREPARE_COMMAND = 6
 
 @dataclass(slots=True, kw_only=True)
 class ScanResult:
-    """What a log holds. Offsets are those of the record headers; `end` is where the next record goes."""
+    """What a log holds. Offsets are those of the record headers; `end` is where the next record goes.
+
+    Everything before `durable_offset` is known to have been synced; the rest may stand in the cache of the system only.
+    """
 
     epoch: int
     entries: list[tuple[PrepareHeader, int]] = field(default_factory=list)
     end: int = FILE_HEADER_SIZE
+    durable_offset: int = FILE_HEADER_SIZE
     ends_with_mark: bool = False
     unsealed_count: int = 0
     cut_bytes: int = 0
@@ -99,6 +104,7 @@ class _Scan:
             return "the record header does not match its checksum"
         if kind == KIND_DURABLE_MARK and length == 0:
             result.end = offset + RECORD_HEADER_SIZE
+            result.durable_offset = max(result.durable_offset, durable_offset)
             result.ends_with_mark = True
             return None
         if kind != KIND_PREPARE or not PREPARE_HEADER_SIZE <= length <= ENTRY_SIZE_MAX:
@@ -111,7 +117,10 @@ class _Scan:
         frame = window[at + RECORD_HEADER_SIZE : frame_end]
         if xxh3_64_intdigest(frame) & CHECK_MASK != check or any(window[frame_end : at + size]):
             return "the prepare does not match the check of its record"
-        return self._prepare(offset, size, frame)
+        bad = self._prepare(offset, size, frame)
+        if bad is None:
+            result.durable_offset = max(result.durable_offset, durable_offset)
+        return bad
 
     def _prepare(self, offset: int, size: int, frame: bytes) -> str | None:
         result, previous = self._result, self._previous

@@ -225,6 +225,10 @@ class SimulatedStorage:
             self._settle(inode, how, keep_bytes)
             inode.current = bytearray(inode.durable)
         self._names = dict(self._durable_names)
+        self.kill()
+
+    def kill(self) -> None:
+        """End the process only: files and locks are closed, unsynced bytes and names stay as others see them."""
         self._locks.clear()
         self._generation += 1
         self.faults.crash_after = None

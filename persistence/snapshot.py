@@ -36,6 +36,7 @@ from typing import Final
 
 import msgpack
 import xxhash
+
 from levrier.persistence.data_dir import GroupPaths, temporary
 from levrier.persistence.errors import (
     SnapshotDamaged,

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, Self
 
 import xxhash
+
 from levrier.persistence.data_dir import GroupPaths, temporary
 from levrier.persistence.errors import (
     InvalidInput,
@@ -226,7 +227,11 @@ class SuperblockStore:
 
     @classmethod
     def open(cls, storage: Storage, directory: Path) -> SuperblockStore:
-        """Read both copies. A damaged one is no error here, but every `write` is refused then; `read` says so."""
+        """Read both copies. A damaged one is no error here, but every `write` is refused then; `read` says so.
+
+        The directory is synced before: a rename that a killed process left unsynced must not be read and then get lost.
+        """
+        storage.sync_directory(directory)
         paths = GroupPaths(directory)
         a, b = (classify(_content(storage, path)) for path in (paths.superblock_a, paths.superblock_b))
         return cls(storage=storage, directory=directory, a=a, b=b)

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from levrier.persistence.errors import (
     AppendRefused,
     EntryInvalid,
@@ -25,7 +26,6 @@ from levrier.persistence.journal_rewrite import CHUNK_SIZE
 from levrier.persistence.simulated_storage import SimulatedStorage
 from levrier.persistence.storage import DiskStorage
 from levrier.wire.prepare import Prepare
-
 from tests.persistence.prepares import GROUP, JOURNAL, chain, frames, open_journal, ops, prepare
 
 
@@ -33,8 +33,9 @@ def disk(seed: int = 1) -> SimulatedStorage:
     return SimulatedStorage(Random(seed))
 
 
-def fail_sync_of_directory(storage: SimulatedStorage, calls_before: int) -> None:
-    storage.faults.fail_at[storage.calls + calls_before] = errno.EIO
+def fail_call(storage: SimulatedStorage, number: int) -> None:
+    """Have the call fail that is this many calls ahead."""
+    storage.faults.fail_at[storage.calls + number] = errno.EIO
 
 
 def poisoned_journal(storage: SimulatedStorage) -> PrepareJournal:
@@ -45,7 +46,7 @@ def poisoned_journal(storage: SimulatedStorage) -> PrepareJournal:
     other = open_journal(probe)
     before = probe.calls
     other.drain(1)
-    fail_sync_of_directory(storage, probe.calls - before)
+    fail_call(storage, probe.calls - before - 1)
     with pytest.raises(JournalPoisoned):
         journal.drain(1)
     return journal
@@ -542,7 +543,7 @@ def test_s151_a_poisoned_journal_refuses_appends() -> None:
     storage = disk()
     journal = poisoned_journal(storage)
     before = storage.content(JOURNAL)
-    with pytest.raises(JournalPoisoned, match="directory was not synced"):
+    with pytest.raises(JournalPoisoned, match="before its directory was synced"):
         journal.append([prepare(4)])
     assert storage.content(JOURNAL) == before
 
@@ -552,9 +553,9 @@ def test_s152_a_poisoned_journal_refuses_drains_and_truncations() -> None:
     storage = disk()
     journal = poisoned_journal(storage)
     before = storage.content(JOURNAL)
-    with pytest.raises(JournalPoisoned, match="directory was not synced"):
+    with pytest.raises(JournalPoisoned, match="before its directory was synced"):
         journal.drain(2)
-    with pytest.raises(JournalPoisoned, match="directory was not synced"):
+    with pytest.raises(JournalPoisoned, match="before its directory was synced"):
         journal.truncate_from(2)
     journal.write_durable_mark()
     assert storage.content(JOURNAL) == before
@@ -570,7 +571,7 @@ def test_s154_a_poisoned_journal_says_why_when_asked() -> None:
     journal = poisoned_journal(disk())
     header = journal.header(2)
     assert header is not None
-    with pytest.raises(JournalPoisoned, match="directory was not synced"):
+    with pytest.raises(JournalPoisoned, match="before its directory was synced"):
         journal.entry_at(header)
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from xxhash import xxh3_64_intdigest
+
 from levrier.persistence.errors import ForeignJournal, JournalDamaged, StorageError, UnsupportedVersion
 from levrier.persistence.journal import PrepareJournal
 from levrier.persistence.journal_format import (
@@ -20,8 +22,6 @@ from levrier.persistence.journal_format import (
 from levrier.persistence.simulated_storage import SimulatedStorage
 from levrier.persistence.storage import DiskStorage
 from levrier.wire.prepare import Prepare
-from xxhash import xxh3_64_intdigest
-
 from tests.persistence.prepares import GROUP, JOURNAL, chain, frames, open_journal, ops, prepare, unsealed
 
 COMMAND, COMMIT, BODY = 60, 184, 256
@@ -170,7 +170,9 @@ def test_records_of_an_earlier_epoch_behind_the_end_are_junk() -> None:
 def test_a_record_of_the_log_inside_a_body_is_not_a_record() -> None:
     """A client that could read the log and send it back: its copy has a foreign epoch after any rewrite."""
     entries = chain(1, 3)
-    stolen = (written(singles(entries), mark=True).content(JOURNAL) or b"")[FILE_HEADER_SIZE : offset_of(entries, 3) + 40]
+    stolen = (written(singles(entries), mark=True).content(JOURNAL) or b"")[
+        FILE_HEADER_SIZE : offset_of(entries, 3) + 40
+    ]
     journal_disk = disk()
     journal = open_journal(journal_disk, seed=5)
     journal.append([prepare(1)])
@@ -386,7 +388,7 @@ def test_a_log_cut_at_any_length_opens_or_refuses() -> None:
     """A file that somebody shortened: a prefix of the entries, never a crash and never a wrong entry."""
     entries = chain(1, 2)
     content = written([entries]).content(JOURNAL) or b""
-    for size in (*range(0, 64), *range(FILE_HEADER_SIZE - 2, offset_of(entries, 2) + 2)):
+    for size in (*range(64), *range(FILE_HEADER_SIZE - 2, offset_of(entries, 2) + 2)):
         storage = disk()
         storage.put(JOURNAL, content[:size])
         found = outcome(storage)

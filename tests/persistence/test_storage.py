@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from levrier.persistence.errors import DirectoryInUse, FileMissing, IoFailed
 from levrier.persistence.simulated_storage import SECTOR_SIZE, Crashed, DiskFaults, SimulatedStorage, Tear
 from levrier.persistence.storage import DiskStorage, Storage
@@ -296,7 +297,7 @@ def test_a_crash_releases_locks() -> None:
 def test_slow_calls_are_reported_and_not_slept() -> None:
     told: list[tuple[str, int]] = []
     storage = SimulatedStorage(
-        Random(1), DiskFaults(sync_delay_us=5_000_000), on_delay=lambda call, path, delay: told.append((call, delay))
+        Random(1), DiskFaults(sync_delay_us=5_000_000), on_delay=lambda call, _path, delay: told.append((call, delay))
     )
     storage.put(FILE, b"")
     storage.open(FILE, create=False).datasync()
@@ -306,7 +307,7 @@ def test_slow_calls_are_reported_and_not_slept() -> None:
 def test_random_faults_follow_the_seed() -> None:
     def trace(seed: int) -> list[tuple[str, int]]:
         faults = DiskFaults(error_probability=0.3, delay_probability=0.3, delay_us_max=9, read_flip_probability=0.5)
-        storage = SimulatedStorage(Random(seed), faults, on_delay=lambda call, path, delay: None)
+        storage = SimulatedStorage(Random(seed), faults, on_delay=lambda *_: None)
         storage.put(FILE, bytes(64))
         for _ in range(30):
             try:
