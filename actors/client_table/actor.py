@@ -6,6 +6,8 @@ turn into an admission or a refusal (rule 4). It is the last station of the comm
 
 from typing import Final
 
+from loguru import logger
+
 from levrier.actors.bus import messages as bus
 from levrier.actors.checkpoint import messages as checkpoint
 from levrier.actors.client_table import messages as client_table
@@ -17,7 +19,6 @@ from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime
 from levrier.wire.codes import Operation
 from levrier.wire.framing import HEADER_SIZE
 from levrier.wire.replies import result_code
-from loguru import logger
 
 _REGISTER: Final = int(Operation.REGISTER)
 _LOGOUT: Final = int(Operation.LOGOUT)

@@ -13,8 +13,9 @@ an entry; the watermark's, or empty, for a fence. Equal tables give equal bytes 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from levrier.actors.client_table.entries import Entry, Fence
 from msgpack import Packer
+
+from levrier.actors.client_table.entries import Entry, Fence
 
 CHUNK_SIZE_MAX: Final = 64 * 1024
 

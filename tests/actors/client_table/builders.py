@@ -9,7 +9,7 @@ from levrier.wire.codes import Operation
 from levrier.wire.headers import PrepareHeader
 from levrier.wire.replies import committed_reply, result_success
 
-ALICE, BOB = 7, 8
+ROOT, ALICE, BOB = 0, 7, 8
 
 
 def reply(

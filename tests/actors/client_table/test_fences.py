@@ -10,6 +10,7 @@ from levrier.actors.client_table.transfer import decode, encode
 from tests.actors.client_table.builders import (
     ALICE,
     BOB,
+    ROOT,
     answer,
     cached_commit,
     check,
@@ -127,11 +128,12 @@ def test_an_explicit_logout_takes_one_users_fence() -> None:
     assert [left.user_id for left in table.fences] == [ALICE]
 
 
-def test_an_explicit_logout_without_an_owner_takes_no_fence() -> None:
-    """C-185."""
-    table = evicted_at(1)
+@pytest.mark.parametrize("owner", [ALICE, ROOT])
+def test_an_explicit_logout_without_an_owner_takes_no_fence(owner: int) -> None:
+    """C-185: 0 in a Logout names nobody, not even root, whose id it is."""
+    table = ClientTable.rebuild(2, (), Fences((fence(1, owner),)))
     table.remove_client(1, 0, SessionEnd.EXPLICIT)
-    assert [left.client for left in table.fences] == [1]
+    assert table.fences == (fence(1, owner),)
 
 
 def test_the_owner_of_a_session_is_known_live_and_fenced() -> None:

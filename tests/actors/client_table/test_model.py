@@ -16,11 +16,11 @@ from levrier.actors.client_table.capture import CapturedTable
 from levrier.actors.client_table.entries import Entry, Fence, Reply
 from levrier.actors.client_table.table import Answer, ClientTable, CommitResult, SessionEnd
 from levrier.actors.client_table.transfer import decode, encode
-from tests.actors.client_table.builders import ALICE, BOB, reply, restored
+from tests.actors.client_table.builders import ALICE, BOB, ROOT, reply, restored
 
 CAPACITY = 3
 CLIENTS = st.integers(1, 6)
-USERS = st.sampled_from([ALICE, BOB])
+USERS = st.sampled_from([ROOT, ALICE, BOB])
 REQUESTS = st.integers(1, 9)
 CHECKSUMS = st.sampled_from([0, 0xAA, 0xBB])
 
@@ -194,13 +194,13 @@ class TableAgainstReference(RuleBasedStateMachine):
         assert self.table.commit_reply(session.client, user, made).result is CommitResult.CACHED
         self.reference.commit(session.client, user, made)
 
-    @rule(client=CLIENTS, user=st.sampled_from([0, ALICE, BOB]), end=st.sampled_from(SessionEnd))
+    @rule(client=CLIENTS, user=USERS, end=st.sampled_from(SessionEnd))
     def end(self, client: int, user: int, end: SessionEnd) -> None:
         lived = self.reference.find(client) is not None
         assert self.table.remove_client(client, user, end) is lived
         self.reference.end(client, user, end)
 
-    @rule(user=USERS)
+    @rule(user=st.sampled_from([ALICE, BOB]))
     def drop_user(self, user: int) -> None:
         clients = [session.client for session in self.reference.live() if session.user == user]
         assert self.table.drop_user(user) == tuple(clients)
