@@ -98,6 +98,12 @@ class Address(Generic[M_contra]):
         if self._home.idle:
             self._home.wake()
 
+    def put(self, slot: Slot, message: object) -> None:
+        """Queue a message that reaches the actor through another slot. For the runtimes only."""
+        self._append((slot, message))
+        if self._home.idle:
+            self._home.wake()
+
     @property
     def bound(self) -> bool:
         """Whether an actor of this name was started."""

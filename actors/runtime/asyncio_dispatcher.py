@@ -11,8 +11,9 @@ import asyncio
 import threading
 from typing import Any, final
 
-from levrier.actors.runtime.dispatchers import Dispatcher, DispatcherHost
 from loguru import logger
+
+from levrier.actors.runtime.dispatchers import Dispatcher, DispatcherHost
 
 _CLOSING_ROUNDS = 5
 

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, final
 
 import pykka
+from pykka._envelope import Envelope
+
 from levrier.actors.runtime.address import Address, Entry, Home
 from levrier.actors.runtime.ports import Runtime
-from pykka._envelope import Envelope
 
 if TYPE_CHECKING:
     from levrier.actors.runtime.cell import Cell

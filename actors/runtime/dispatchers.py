@@ -18,15 +18,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol, final
+from typing import Protocol, final
 
-from levrier.actors.runtime.address import Address, Entry
-from levrier.actors.runtime.cell import CONTROL, Cell, answer_dead
-from levrier.actors.runtime.ports import Recipient
 from pykka._envelope import Envelope
 
+from levrier.actors.runtime.address import Entry
+from levrier.actors.runtime.cell import CONTROL, Cell, answer_dead
+from levrier.actors.runtime.timers import MessageTimer
+
 BATCH_MAX = 256
-_NANOS_PER_MILLI = 1_000_000
 _IDLE_SECONDS_MAX = 3600.0
 
 
@@ -42,47 +42,6 @@ class DispatcherHost(Protocol):
         ...
 
 
-@final
-class DispatcherTimer:
-    """A timer, and the slot through which its message reaches the actor."""
-
-    __slots__ = ("_message", "_recipient", "_waiting", "batches", "cancelled", "cell", "due_nanos", "interval_nanos")
-
-    def __init__(self, *, due_nanos: int, interval_nanos: int, recipient: Recipient[Any], message: object) -> None:
-        self.due_nanos = due_nanos
-        self.interval_nanos = interval_nanos
-        self.cancelled = False
-        self.cell: Cell | None = None
-        self.batches = False
-        self._recipient = recipient
-        self._message = message
-        self._waiting = False
-
-    def cancel(self) -> None:
-        """Tell it no more, even if it is in the mailbox already."""
-        self.cancelled = True
-
-    def fire(self, append: Callable[[Entry], object]) -> None:
-        """Queue the message, unless the previous one still waits."""
-        if not isinstance(self._recipient, Address):
-            self._recipient.tell(self._message)
-            return
-        slot = self._recipient.slot
-        assert self._recipient.bound, f"a timer of {self._recipient!r} is due but no actor of that name was started"
-        self.cell, self.batches = slot.cell, slot.batches
-        if slot.cell is not None and not slot.cell.alive:
-            self.cancelled = True
-        elif not self._waiting:
-            self._waiting = True
-            append((self, self._message))
-
-    def receive(self, message: object) -> None:
-        """Deliver the message that was queued."""
-        self._waiting = False
-        if not self.cancelled and self.cell is not None:
-            self.cell.receive(message)
-
-
 class Dispatcher(abc.ABC):
     """What the thread and the asyncio dispatcher share: the mailbox, the timers, one turn."""
 
@@ -93,7 +52,7 @@ class Dispatcher(abc.ABC):
         self.append = self.queue.append
         self._host = host
         self._open_batches: dict[Cell, None] = {}
-        self._timers: list[tuple[int, int, DispatcherTimer]] = []
+        self._timers: list[tuple[int, int, MessageTimer]] = []
         self._timer_numbers = itertools.count()
         self._closing = False
         self._thread = threading.Thread(target=self._run_guarded, name=thread_name, daemon=True)
@@ -132,14 +91,14 @@ class Dispatcher(abc.ABC):
             if isinstance(message, Envelope):
                 answer_dead(message)
 
-    def add_timer(self, timer: DispatcherTimer) -> None:
+    def add_timer(self, timer: MessageTimer) -> None:
         """Have the timer fire here. Callable from any thread."""
         self.post(lambda: self._push_timer(timer))
 
     def _mark_closing(self) -> None:
         self._closing = True
 
-    def _push_timer(self, timer: DispatcherTimer) -> None:
+    def _push_timer(self, timer: MessageTimer) -> None:
         heapq.heappush(self._timers, (timer.due_nanos, next(self._timer_numbers), timer))
 
     def _run_guarded(self) -> None:
@@ -178,18 +137,13 @@ class Dispatcher(abc.ABC):
         timers = self._timers
         while timers and timers[0][0] <= now:
             timer = heapq.heappop(timers)[2]
-            if timer.cancelled:
-                continue
-            timer.fire(self.append)
-            if timer.interval_nanos and not timer.cancelled:
-                missed = (now - timer.due_nanos) // timer.interval_nanos
-                timer.due_nanos += (missed + 1) * timer.interval_nanos
+            if timer.fire(now):
                 self._push_timer(timer)
 
     def _seconds_to_next_timer(self) -> float | None:
         """Seconds until the next timer is due, none when there is none."""
         timers = self._timers
-        while timers and timers[0][2].cancelled:
+        while timers and timers[0][2].over:
             heapq.heappop(timers)
         if not timers:
             return None
@@ -226,16 +180,3 @@ class ThreadDispatcher(Dispatcher):
                 seconds = self._seconds_to_next_timer()
                 self._sleep.acquire(timeout=_IDLE_SECONDS_MAX if seconds is None else seconds)
             self.idle = False
-
-
-def timer_in(milliseconds: int, *, repeat: bool, recipient: Recipient[Any], message: object) -> DispatcherTimer:
-    """A timer that is due `milliseconds` from now."""
-    assert milliseconds > 0 or not repeat, "a repeated timer needs an interval"
-    assert milliseconds >= 0
-    nanos = milliseconds * _NANOS_PER_MILLI
-    return DispatcherTimer(
-        due_nanos=time.monotonic_ns() + nanos,
-        interval_nanos=nanos if repeat else 0,
-        recipient=recipient,
-        message=message,
-    )

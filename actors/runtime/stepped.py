@@ -18,12 +18,16 @@ import heapq
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, final
+
+from pykka._envelope import Envelope
 
 from levrier.actors.runtime.address import Address, Entry, Slot
 from levrier.actors.runtime.ports import FatalReason, Recipient, WorkFailed
 from levrier.actors.runtime.probe import Probe
-from levrier.actors.runtime.stepped_node import START, Lane, Seat, SteppedClock, SteppedNode, SteppedTimer
+from levrier.actors.runtime.stepped_node import START, Lane, Seat, SteppedClock, SteppedNode
+from levrier.actors.runtime.timers import MessageTimer
 
 if TYPE_CHECKING:
     from levrier.actors.runtime.base import NodeActor
@@ -54,7 +58,7 @@ class SteppedRuntime:
         self.reports: list[FatalReason] = []
         self._scheduler = random.Random(f"scheduler/{seed}")
         self._ready: list[Lane] = []
-        self._timers: list[tuple[int, int, SteppedTimer]] = []
+        self._timers: list[tuple[int, int, MessageTimer]] = []
         self._timer_count = 0
         self._nodes: dict[str, SteppedNode] = {}
         self._incarnations: dict[str, int] = {}
@@ -88,11 +92,11 @@ class SteppedRuntime:
         """An address of the default node."""
         return self.node().address(actor_name)
 
-    def every(self, milliseconds: int, recipient: Recipient[M], message: M) -> SteppedTimer:
+    def every(self, milliseconds: int, recipient: Recipient[M], message: M) -> MessageTimer:
         """A repeated timer of the default node."""
         return self.node().every(milliseconds, recipient, message)
 
-    def after(self, milliseconds: int, recipient: Recipient[M], message: M) -> SteppedTimer:
+    def after(self, milliseconds: int, recipient: Recipient[M], message: M) -> MessageTimer:
         """A timer of the default node."""
         return self.node().after(milliseconds, recipient, message)
 
@@ -237,16 +241,15 @@ class SteppedRuntime:
 
     def add_timer(
         self, node: SteppedNode, milliseconds: int, *, repeat: bool, recipient: Recipient[Any], message: object
-    ) -> SteppedTimer:
+    ) -> MessageTimer:
         """Have a timer fire."""
-        assert milliseconds >= 0
-        nanos = milliseconds * _NANOS_PER_MILLI
-        timer = SteppedTimer(
-            node=node,
-            due_nanos=self.now_nanos + nanos,
-            interval_nanos=nanos if repeat else 0,
+        timer = MessageTimer(
+            now_nanos=self.now_nanos,
+            milliseconds=milliseconds,
+            repeat=repeat,
             recipient=recipient,
             message=message,
+            owner_is_gone=node.is_dead,
         )
         self._push_timer(timer)
         return timer
@@ -279,37 +282,32 @@ class SteppedRuntime:
                 self._note(f"{seat.full_name} batch end")
             cell.end_batch()
 
-    def _push_timer(self, timer: SteppedTimer) -> None:
+    def _push_timer(self, timer: MessageTimer) -> None:
         heapq.heappush(self._timers, (timer.due_nanos, self._timer_count, timer))
         self._timer_count += 1
 
     def _fire_next(self, deadline_nanos: int) -> bool:
         """Move time to the next due timer and fire all that are due then. False when none is due by the deadline."""
         timers = self._timers
-        while timers and (timers[0][2].cancelled or timers[0][2].node.dead):
+        while timers and timers[0][2].over:
             heapq.heappop(timers)
         if not timers or timers[0][0] > deadline_nanos:
             return False
-        self.now_nanos = max(self.now_nanos, timers[0][0])
+        self.now_nanos = timers[0][0]
         while timers and timers[0][0] <= self.now_nanos:
             timer = heapq.heappop(timers)[2]
-            if timer.cancelled or timer.node.dead:
-                continue
-            if timer.interval_nanos:
-                timer.due_nanos += timer.interval_nanos
-                self._push_timer(timer)
-            self.sender = TIMER
-            try:
-                timer.recipient.tell(timer.message)
-            finally:
-                self.sender = OUTSIDE
+            self.run_as(TIMER, partial(self._fire, timer))
         return True
+
+    def _fire(self, timer: MessageTimer) -> None:
+        if timer.fire(self.now_nanos):
+            self._push_timer(timer)
 
     def _note_delivery(self, lane: Lane, slot: Slot, message: object) -> None:
         if slot.cell is None:
             what = "start"
-        elif lane.seat.cell is slot and self._trace_messages:
-            what = repr(message)
+        elif self._trace_messages:
+            what = repr(message.message if isinstance(message, Envelope) else message)
         else:
             what = type(message).__name__
         if not lane.seat.cell.alive:

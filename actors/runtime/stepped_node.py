@@ -10,13 +10,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
+from loguru import logger
+from pykka import ActorRegistry
+
 from levrier.actors.runtime.address import Address, Awake, Entry
 from levrier.actors.runtime.base import FailurePolicy
 from levrier.actors.runtime.cell import CONTROL, Cell, describe_error
 from levrier.actors.runtime.ports import ExitStatus, FatalReason, Recipient, WorkFailed
 from levrier.actors.runtime.probe import Probe
-from loguru import logger
-from pykka import ActorRegistry
+from levrier.actors.runtime.timers import MessageTimer
 
 if TYPE_CHECKING:
     from levrier.actors.runtime.base import NodeActor
@@ -45,27 +47,6 @@ class SteppedClock:
     def monotonic_nanos(self) -> int:
         """Virtual nanoseconds since the runtime was made."""
         return self._world.now_nanos
-
-
-@final
-class SteppedTimer:
-    """A timer of one node."""
-
-    __slots__ = ("cancelled", "due_nanos", "interval_nanos", "message", "node", "recipient")
-
-    def __init__(
-        self, *, node: SteppedNode, due_nanos: int, interval_nanos: int, recipient: Recipient[Any], message: object
-    ) -> None:
-        self.node = node
-        self.due_nanos = due_nanos
-        self.interval_nanos = interval_nanos
-        self.recipient = recipient
-        self.message = message
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        """Tell it no more."""
-        self.cancelled = True
 
 
 @final
@@ -147,6 +128,10 @@ class SteppedNode:
     @property
     def dead(self) -> bool:
         """Whether the node failed or crashed."""
+        return self.is_dead()
+
+    def is_dead(self) -> bool:
+        """The same, to be called later."""
         return self.crashed or self.failure is not None
 
     def entropy(self, size: int) -> bytes:
@@ -160,12 +145,11 @@ class SteppedNode:
             address = self._addresses[actor_name] = Address(node=self._name, name=actor_name)
         return address
 
-    def every(self, milliseconds: int, recipient: Recipient[M], message: M) -> SteppedTimer:
+    def every(self, milliseconds: int, recipient: Recipient[M], message: M) -> MessageTimer:
         """Tell `message` again and again in virtual time."""
-        assert milliseconds > 0, "a repeated timer needs an interval"
         return self._world.add_timer(self, milliseconds, repeat=True, recipient=recipient, message=message)
 
-    def after(self, milliseconds: int, recipient: Recipient[M], message: M) -> SteppedTimer:
+    def after(self, milliseconds: int, recipient: Recipient[M], message: M) -> MessageTimer:
         """Tell `message` once in virtual time."""
         return self._world.add_timer(self, milliseconds, repeat=False, recipient=recipient, message=message)
 

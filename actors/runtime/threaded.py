@@ -15,17 +15,20 @@ import os
 import queue
 import random
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final
+
+from loguru import logger
 
 from levrier.actors.runtime.address import Address
 from levrier.actors.runtime.asyncio_dispatcher import AsyncioDispatcher
 from levrier.actors.runtime.base import FailurePolicy
 from levrier.actors.runtime.cell import Cell, describe_error
-from levrier.actors.runtime.dispatchers import Dispatcher, DispatcherTimer, ThreadDispatcher, timer_in
+from levrier.actors.runtime.dispatchers import Dispatcher, ThreadDispatcher
 from levrier.actors.runtime.ports import Clock, ExitStatus, FatalReason, Recipient, SystemClock, WorkFailed
 from levrier.actors.runtime.probe import Probe
-from loguru import logger
+from levrier.actors.runtime.timers import MessageTimer
 
 if TYPE_CHECKING:
     import asyncio
@@ -36,6 +39,7 @@ M = TypeVar("M")
 R = TypeVar("R")
 
 IO_DISPATCHER = "io"
+_THREAD_CHECK_SECONDS = 0.05
 
 
 class OnFailure(Protocol):
@@ -130,13 +134,13 @@ class ThreadedRuntime:
                 address = self._addresses[actor_name] = Address(node=self._name, name=actor_name)
             return address
 
-    def every(self, milliseconds: int, recipient: Recipient[M], message: M) -> DispatcherTimer:
+    def every(self, milliseconds: int, recipient: Recipient[M], message: M) -> MessageTimer:
         """Tell `message` again and again, fired by the recipient's own dispatcher."""
-        return self._add_timer(timer_in(milliseconds, repeat=True, recipient=recipient, message=message), recipient)
+        return self._add_timer(milliseconds, repeat=True, recipient=recipient, message=message)
 
-    def after(self, milliseconds: int, recipient: Recipient[M], message: M) -> DispatcherTimer:
+    def after(self, milliseconds: int, recipient: Recipient[M], message: M) -> MessageTimer:
         """Tell `message` once, fired by the recipient's own dispatcher."""
-        return self._add_timer(timer_in(milliseconds, repeat=False, recipient=recipient, message=message), recipient)
+        return self._add_timer(milliseconds, repeat=False, recipient=recipient, message=message)
 
     def offload(self, work: Callable[[], R], deliver: Callable[[R | WorkFailed], object], to: Recipient[Any]) -> None:
         """Run `work` in one of the worker threads, then tell `to` what `deliver` makes of its result."""
@@ -273,7 +277,16 @@ class ThreadedRuntime:
             dispatcher.post(start)
             address.bind(slot=cell, append=dispatcher.append, home=dispatcher)
 
-    def _add_timer(self, timer: DispatcherTimer, recipient: Recipient[Any]) -> DispatcherTimer:
+    def _add_timer(
+        self, milliseconds: int, *, repeat: bool, recipient: Recipient[Any], message: object
+    ) -> MessageTimer:
+        timer = MessageTimer(
+            now_nanos=time.monotonic_ns(),
+            milliseconds=milliseconds,
+            repeat=repeat,
+            recipient=recipient,
+            message=message,
+        )
         if isinstance(recipient, Address):
             self._dispatcher_of(recipient.name).add_timer(timer)
         else:
@@ -293,10 +306,14 @@ class ThreadedRuntime:
             cell.end()
             ended.set()
 
+        deadline = time.monotonic() + timeout_seconds
         dispatcher.post(end)
-        if dispatcher.thread.is_alive():
-            in_time = ended.wait(timeout_seconds)
-            assert in_time or not dispatcher.thread.is_alive(), f"actor {cell.name} did not end"
+        while not ended.wait(_THREAD_CHECK_SECONDS):
+            if not dispatcher.thread.is_alive():
+                # It died of something worse than an actor's exception; its actors still release what they hold.
+                cell.end()
+                return
+            assert time.monotonic() < deadline, f"actor {cell.name} did not end in {timeout_seconds} s"
 
     def _discard(self) -> None:
         for cell in self._cells:

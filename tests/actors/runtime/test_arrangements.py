@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 import pytest
-from levrier.actors.runtime import FatalReason, Probe, SteppedRuntime, ThreadedRuntime
 
+from levrier.actors.runtime import FatalReason, Probe, SteppedRuntime, ThreadedRuntime
 from tests.actors.runtime.ledger import ACTORS, Statement, expected, open_bank
 
 DEPOSITS = 60

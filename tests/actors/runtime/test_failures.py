@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pykka
 import pytest
-from levrier.actors.runtime import ExitStatus, FatalReason, Probe, SteppedRuntime, ThreadedRuntime
 
+from levrier.actors.runtime import ExitStatus, FatalReason, Probe, SteppedRuntime, ThreadedRuntime
 from tests.actors.runtime.actors import (
     BadBatcher,
     BadLoser,
@@ -142,18 +142,19 @@ def test_a_core_that_gives_up_names_its_own_status(node: Node) -> None:
     assert node.failures.take() == wedged
 
 
-def test_a_system_exit_in_a_handler_is_a_failure_of_this_node_alone(node: Node) -> None:
+@pytest.mark.parametrize("name", ["first", "bus"])
+def test_a_system_exit_in_a_handler_is_a_failure_of_this_node_alone(node: Node, name: str) -> None:
     """BR-55, jodal/pykka#70: pykka would stop every actor of the process."""
     bystander = Node()
     Worker.start(name="first", runtime=bystander.runtime, log=bystander.log)
     bystander.runtime.start()
-    Worker.start(name="first", runtime=node.runtime, log=node.log)
+    Worker.start(name=name, runtime=node.runtime, log=node.log)
     node.runtime.start()
 
     def leave() -> None:
         raise SystemExit(3)
 
-    node.runtime.address("first").tell(Do(action=leave))
+    node.runtime.address(name).tell(Do(action=leave))
     node.failures.wait()
     bystander.runtime.address("first").tell(Note(sender="outside", number=1))
     bystander.runtime.stop()
@@ -246,6 +247,24 @@ def test_the_reason_says_where_it_was_raised(make: Callable[[], Exception]) -> N
     runtime.run()
 
     assert "runtime/actors.py:" in runtime.failures[0].reason
+
+
+def test_whoever_asks_an_actor_whose_thread_is_gone_gets_an_answer(node: Node) -> None:
+    """BR-55: nobody waits for an answer that cannot come."""
+
+    def leave() -> None:
+        raise SystemExit(3)
+
+    ref = Worker.start(name="first", runtime=node.runtime, log=node.log)
+    ref.tell(Do(action=leave))
+    answer = ref.ask(Note(sender="outside", number=1), block=False)
+    node.runtime.start()
+    node.failures.wait()
+    node.runtime.stop()
+
+    with pytest.raises(pykka.ActorDeadError):
+        answer.get(timeout=10)
+    assert [event.what for event in node.log.take_all()] == ["start", "stop"]
 
 
 def test_an_ended_actor_is_dead_for_pykka(node: Node) -> None:

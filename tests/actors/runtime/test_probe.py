@@ -1,6 +1,7 @@
 """The probe: it must notice what was told and what was not, or no actor's test can fail."""
 
 import pytest
+
 from levrier.actors.runtime import Probe
 
 

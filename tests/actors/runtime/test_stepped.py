@@ -8,8 +8,8 @@ import pykka
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from levrier.actors.runtime import ExitStatus, FatalReason, Probe, Runtime, SteppedRuntime, ThreadedRuntime, WorkFailed
 
+from levrier.actors.runtime import ExitStatus, FatalReason, Probe, Runtime, SteppedRuntime, ThreadedRuntime, WorkFailed
 from tests.actors.runtime.actors import Batcher, Do, Event, Note, Worker, raise_error
 
 
@@ -199,6 +199,23 @@ def test_a_repeated_timer_fires_each_interval_until_it_is_cancelled() -> None:
     assert messages(log) == [note(1)] * 3
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_cancelled_timer_is_not_delivered_from_the_mailbox(seed: int) -> None:
+    """Two timers are due at once: whichever comes first cancels the other."""
+    runtime, log = SteppedRuntime(seed), Probe[Event]()
+    Worker.start(name="x", runtime=runtime, log=log)
+
+    def cancel_both() -> None:
+        log.tell(Event(what="message", message="came"))
+        for timer in timers:
+            timer.cancel()
+
+    timers = [runtime.after(10, runtime.address("x"), Do(action=cancel_both)) for _ in range(2)]
+    runtime.advance(20)
+
+    assert messages(log) == ["came"]
+
+
 def test_a_handler_sees_the_time_its_timer_was_due() -> None:
     runtime = SteppedRuntime(1)
     seen: list[int] = []
@@ -304,11 +321,14 @@ def test_a_crash_drops_queues_timers_work_and_actors() -> None:
     node.address("x").tell(note(3))
 
     world.crash_node("n0")
+    idle_at_once = world.idle
+    node.address("x").tell(note(4))
     world.advance(100)
 
     log.assert_silent()
+    assert idle_at_once
     assert not ref.is_alive()
-    assert world.idle
+    assert world.trace[-1].endswith("crash n0")
 
 
 def test_a_new_incarnation_starts_under_the_old_name() -> None:

@@ -9,8 +9,8 @@ from functools import partial
 
 import pykka
 import pytest
-from levrier.actors.runtime import BATCH_MAX, FatalReason, Probe, Recipient, ThreadedRuntime, WorkFailed
 
+from levrier.actors.runtime import BATCH_MAX, FatalReason, Probe, Recipient, ThreadedRuntime, WorkFailed
 from tests.actors.runtime.actors import Batcher, Do, Event, Note, Worker, raise_error
 
 ARRANGEMENT = {"first": "core", "second": "core", "apart": "apart", "bus": "io", "later": "later"}
