@@ -129,7 +129,9 @@ class RequestHeader:
             release,
             replica,
         )
-        if operation != _NON_REPLICATED and (session == 0 or request == 0 or operation not in OPERATIONS):
+        if operation != _NON_REPLICATED and (
+            operation <= _REGISTER or not session or not request or operation not in OPERATIONS
+        ):
             _check_request(header)
         if header.client == 0:
             raise InvalidRequestHeader("zero is not a client id", "client", header=header)

@@ -123,9 +123,8 @@ BY_WIDTH: dict[str, SearchStrategy[Any]] = {
 def built(form: type[Any], **given: SearchStrategy[Any]) -> SearchStrategy[Any]:
     """Values of a dataclass, each field by its name unless given."""
     described: tuple[Field[Any], ...] = fields(form)
-    return st.builds(
-        form, **{field.name: given[field.name] if field.name in given else BY_WIDTH[field.name] for field in described}
-    )
+    by_name = BY_WIDTH | given
+    return st.builds(form, **{field.name: by_name[field.name] for field in described})
 
 
 def _tuples(item: SearchStrategy[Any]) -> SearchStrategy[Any]:
@@ -153,18 +152,21 @@ _metrics = built(stats_responses.CacheMetrics)
 
 
 def _request_strategies() -> dict[type[Any], SearchStrategy[Any]]:
-    found: dict[type[Any], SearchStrategy[Any]] = {}
+    special: dict[type[Any], SearchStrategy[Any]] = {
+        users.UpdateUser: built(users.UpdateUser, username=st.none() | names, status=st.none() | u8),
+        replicated.CreateTopicWithAssignments: built(replicated.CreateTopicWithAssignments, request=_create_topic),
+        replicated.CreatePartitionsWithAssignments: built(
+            replicated.CreatePartitionsWithAssignments, request=_create_partitions
+        ),
+        replicated.CompleteConsumerGroupRevocation: built(replicated.CompleteConsumerGroupRevocation, group_id=u64),
+    }
+    found = dict(special)
     for module in (streams, topics, partitions, groups, users, tokens, login, system, replicated):
         for form in vars(module).values():
             if not (isinstance(form, type) and issubclass(form, Body) and form.__module__ == module.__name__):
                 continue
-            found[form] = built(form) if hasattr(form, "__dataclass_fields__") else st.builds(form)
-    found[users.UpdateUser] = built(users.UpdateUser, username=st.none() | names, status=st.none() | u8)
-    found[replicated.CreateTopicWithAssignments] = built(replicated.CreateTopicWithAssignments, request=_create_topic)
-    found[replicated.CreatePartitionsWithAssignments] = built(
-        replicated.CreatePartitionsWithAssignments, request=_create_partitions
-    )
-    found[replicated.CompleteConsumerGroupRevocation] = built(replicated.CompleteConsumerGroupRevocation, group_id=u64)
+            if form not in special:
+                found[form] = built(form)
     return found
 
 
