@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from levrier.persistence.data_dir import DataDirectory, temporary
 from levrier.persistence.errors import DirectoryInUse, IoFailed
 from levrier.persistence.simulated_storage import DiskFaults, SimulatedStorage

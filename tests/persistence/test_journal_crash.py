@@ -84,8 +84,7 @@ class Keeper:
                 if self.journal.failed_from is not None:
                     self.journal.truncate_from(self.journal.failed_from)
                 call()
-            except StorageError as error:
-                assert isinstance(error, IoFailed | JournalPoisoned | AppendRefused), error
+            except (IoFailed, JournalPoisoned, AppendRefused):
                 continue
             return
 

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+
 from levrier.persistence.errors import CheckpointAhead, CheckpointMismatch, IdentityMismatch, SuperblockMissing
 from levrier.persistence.pairing import NO_SNAPSHOT, Accept, Pairing, check_identity, check_pairing, check_presence
 from levrier.persistence.superblock import VsrState

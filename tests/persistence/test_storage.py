@@ -6,7 +6,6 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -18,8 +17,8 @@ from levrier.persistence.storage import DiskStorage, Storage
 
 
 @pytest.fixture(params=["disk", "simulated"])
-def storage(request: pytest.FixtureRequest) -> Iterator[Storage]:
-    yield DiskStorage() if request.param == "disk" else SimulatedStorage(Random(1))
+def storage(request: pytest.FixtureRequest) -> Storage:
+    return DiskStorage() if request.param == "disk" else SimulatedStorage(Random(1))
 
 
 @pytest.fixture

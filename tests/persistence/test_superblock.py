@@ -9,6 +9,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from xxhash import xxh3_64_intdigest
+
 from levrier.persistence.errors import (
     InvalidInput,
     IoFailed,
@@ -35,7 +37,6 @@ from levrier.persistence.superblock import (
     encode_record,
     select,
 )
-from xxhash import xxh3_64_intdigest
 
 DIRECTORY = Path("/data/metadata")
 A, B = DIRECTORY / "superblock.a", DIRECTORY / "superblock.b"
