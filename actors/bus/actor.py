@@ -8,6 +8,8 @@ connection were handled.
 from collections.abc import Callable
 from typing import Any, Final, get_args
 
+from loguru import logger
+
 from levrier.actors.bus import messages as bus
 from levrier.actors.bus.bus import Bus
 from levrier.actors.bus.effects import CloseConnection, Effect, PauseReading, ResumeReading, VerifyPassword
@@ -17,7 +19,6 @@ from levrier.actors.client_table.messages import Preflight
 from levrier.actors.consensus.messages import StatusQuery
 from levrier.actors.metadata.messages import FindCredentials, FindSegmentSize, Query
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime, Timer, WorkFailed
-from loguru import logger
 
 TICK_MILLISECONDS: Final = 1000
 

@@ -168,10 +168,11 @@ class Gateway:
     def on_frame(self, frame: bytes) -> list[GatewayEffect]:
         """One whole frame arrived. Effects to execute in order."""
         assert len(frame) >= HEADER_SIZE
+        if self._ended:
+            return []
         if self._pending is not None or self._waiting or self._unflushed > UNFLUSHED_MAX:
-            if not self._ended:
-                self._waiting.append(frame)
-                self._waiting_size += len(frame)
+            self._waiting.append(frame)
+            self._waiting_size += len(frame)
             return []
         self._begin(frame)
         return self._take_effects()

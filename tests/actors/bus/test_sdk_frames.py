@@ -1,0 +1,110 @@
+"""Every frame that the released SDK was seen to send gets exactly one frame from a gateway (wire 13, D-30)."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from levrier.actors.bus import messages as bus
+from levrier.actors.bus.effects import GatewayEffect, VerifyPassword
+from levrier.actors.client_table.messages import Preflight
+from levrier.actors.metadata.messages import FindCredentials, FindSegmentSize, Query
+from levrier.wire.codes import CommandCode, EvictionReason, Operation
+from levrier.wire.headers import RequestHeader
+from levrier.wire.replies import result_success
+from tests.actors.bus.rig import Answer, Rig, committed, credentials, ticket_of
+
+VECTORS = Path(__file__).parents[2] / "wire" / "vectors" / "sdk-python-0.9.0.json"
+ENTRIES = json.loads(VECTORS.read_text(encoding="utf-8"))
+FRAMES = [(entry["call"], bytes.fromhex(entry["hex"])) for entry in ENTRIES if entry["direction"] == "request"]
+TOKEN_LOGIN = next(index for index, (call, _) in enumerate(FRAMES) if call.startswith("from_connection_string"))
+
+UNAVAILABLE = {
+    *range(138, 150),
+    *range(160, 163),
+}
+NOT_SERVED = {
+    int(CommandCode.GET_STATS),
+    int(CommandCode.GET_SNAPSHOT_FILE),
+    int(CommandCode.GET_USER),
+    int(CommandCode.GET_USERS),
+    int(CommandCode.GET_PERSONAL_ACCESS_TOKENS),
+    int(CommandCode.POLL_MESSAGES),
+    int(CommandCode.FLUSH_UNSAVED_BUFFER),
+    int(CommandCode.GET_CONSUMER_OFFSET),
+    int(CommandCode.GET_CONSUMER_GROUP),
+    int(CommandCode.GET_CONSUMER_GROUPS),
+    int(CommandCode.SYNC_CONSUMER_GROUP),
+}
+
+
+class Node:
+    """The actors behind a gateway: whatever is asked is answered with success."""
+
+    def __init__(self, frames: list[bytes]) -> None:
+        self.rig = Rig()
+        self._epochs = [header.session for header in map(RequestHeader.decode, frames) if header.session]
+        self._op = 0
+
+    def serve(self, frame: bytes) -> Answer:
+        """Feed one frame; the one answer it gets, whatever had to be asked for it."""
+        self.rig.send(frame)
+        while self.rig.asked:
+            self._answer(self.rig.asked.pop(0))
+        return self.rig.answer()
+
+    def _answer(self, effect: GatewayEffect) -> None:
+        rig = self.rig
+        match effect:
+            case FindCredentials(ticket=ticket):
+                rig.tell(credentials(ticket))
+            case VerifyPassword(ticket=ticket, password=password):
+                rig.tell(bus.PasswordVerified(ticket=ticket, matches=password == "iggy"))
+            case Query(ticket=ticket):
+                rig.tell(bus.QueryAnswer(ticket=ticket, status=0, body=b"found", commit=self._op))
+            case FindSegmentSize(ticket=ticket):
+                rig.tell(bus.SegmentSize(ticket=ticket, segment_size=1 << 20))
+            case Preflight(request=asked):
+                header = asked.header
+                register = header.operation == Operation.REGISTER
+                self._op = min(epoch for epoch in self._epochs if epoch > self._op) if register else self._op
+                body = b"" if header.operation == Operation.LOGOUT else result_success()
+                frame = committed(header.operation, op=self._op, client=header.client, number=header.request, body=body)
+                rig.tell(bus.Reply(ticket=ticket_of(effect), frame=frame))
+            case _:
+                raise AssertionError(f"unexpected {effect}")
+
+
+def expected_status(frame: bytes) -> int:
+    header = RequestHeader.decode(frame)
+    if header.operation in UNAVAILABLE or header.code in NOT_SERVED:
+        return 5
+    return 3 if header.code == 9999 else 0
+
+
+def test_every_frame_of_the_connection_with_a_password_gets_the_one_answer_it_should() -> None:
+    frames = FRAMES[:TOKEN_LOGIN]
+    node = Node([frame for _, frame in frames])
+    assert len(frames) > 60
+    for call, frame in frames:
+        answer = node.serve(frame)
+        header = RequestHeader.decode(frame)
+        expected = expected_status(frame)
+        if call == "update_stream('prod', 'prod2', options={'k': 'v'})":
+            expected = 4041
+        assert (call, answer.status) == (call, expected)
+        assert (answer.header.client, answer.header.request) == (header.client, header.request)
+        assert answer.header.operation == header.operation
+
+
+def test_a_token_login_is_refused_and_the_frames_behind_it_are_answered() -> None:
+    node = Node([])
+    login, metadata, ping = (node.serve(frame) for _, frame in FRAMES[TOKEN_LOGIN:])
+    assert login.reason is EvictionReason.INVALID_TOKEN
+    assert (metadata.status, ping.status) == (40, 0)
+
+
+@pytest.mark.parametrize("index", range(len(FRAMES)))
+def test_every_frame_gets_one_answer_on_a_connection_without_a_login(index: int) -> None:
+    answer = Node([frame for _, frame in FRAMES]).serve(FRAMES[index][1])
+    assert answer.frame[60] in {8, 13}
