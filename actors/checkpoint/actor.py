@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Final
 
+from loguru import logger
+
 from levrier.actors.checkpoint import messages as checkpoint
 from levrier.actors.checkpoint.core import (
     CheckpointCore,
@@ -28,7 +30,6 @@ from levrier.actors.superblock import messages as superblock
 from levrier.persistence.errors import SnapshotNotWritten, StorageError
 from levrier.persistence.snapshot import SnapshotFields, SnapshotInfo, SnapshotWriter
 from levrier.wire.protocol_version import CURRENT
-from loguru import logger
 
 SLICE_SIZE_MAX: Final = 64 * 1024
 """Encoded bytes after which a slice ends; the last chunk may exceed it by its own length."""

@@ -10,6 +10,8 @@ Refuses to know views, quorums and what an entry means; a slot collision is a fa
 
 from typing import Final
 
+from loguru import logger
+
 from levrier.actors.checkpoint import messages as checkpoint
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.journal import messages as journal
@@ -17,14 +19,11 @@ from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime
 from levrier.persistence.errors import StorageError
 from levrier.persistence.journal import PrepareJournal
 from levrier.wire.prepare import Prepare
-from loguru import logger
 
-BATCH_COUNT_MAX: Final = 256
-"""Appends that share one write and one sync."""
 BATCH_SIZE_MAX: Final = 1024 * 1024
 """Bytes after which a batch is written without waiting for more: a sync costs little more than its data from here on."""
-READ_SIZE_MAX: Final = 64 * 1024 * 1024
-"""Bytes after which an answer to Read ends; its asker goes on behind it."""
+READ_SIZE_MAX: Final = 8 * 1024 * 1024
+"""An answer to Read ends before it would grow beyond this many bytes, but has one entry at least."""
 
 _Batch = list[journal.Append]
 
@@ -69,7 +68,7 @@ class JournalActor(NodeActor):
     def _on_append(self, message: journal.Append) -> None:
         self._batch.append(message)
         self._batch_size += len(message.prepare.frame)
-        if len(self._batch) >= BATCH_COUNT_MAX or self._batch_size >= BATCH_SIZE_MAX:
+        if self._batch_size >= BATCH_SIZE_MAX:
             self._flush()
 
     def _on_read(self, message: journal.Read) -> None:

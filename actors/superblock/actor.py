@@ -5,6 +5,8 @@ its own answer. After a failure the view gate is answered from memory until its 
 tried. Ending a node whose superblock is wedged is left to Consensus, which is told the number of failures.
 """
 
+from loguru import logger
+
 from levrier.actors.checkpoint import messages as checkpoint
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime
@@ -12,7 +14,6 @@ from levrier.actors.superblock import messages as superblock
 from levrier.actors.superblock.core import SuperblockCore
 from levrier.persistence.errors import StorageError
 from levrier.persistence.superblock import SuperblockStore, VsrState
-from loguru import logger
 
 
 class SuperblockActor(NodeActor):
