@@ -51,10 +51,16 @@ def test_s101_another_content_at_the_same_op_is_refused() -> None:
     assert (refusal.op, refusal.expected, refusal.found) == (42, 8, 9)
 
 
-@pytest.mark.parametrize(("field", "found"), [("cluster", 8), ("replica_id", 2), ("replica_count", 1)])
-def test_s117_a_foreign_directory_names_the_field(field: str, found: int) -> None:
+@pytest.mark.parametrize(
+    ("state", "field", "found"),
+    [
+        (dataclasses.replace(STATE, cluster=8), "cluster", 8),
+        (dataclasses.replace(STATE, replica_id=2), "replica_id", 2),
+        (dataclasses.replace(STATE, replica_count=1), "replica_count", 1),
+    ],
+)
+def test_s117_a_foreign_directory_names_the_field(state: VsrState, field: str, found: int) -> None:
     """S-117, B-012."""
-    state = dataclasses.replace(STATE, **{field: found})
     refusal = check_identity(state, cluster=7, replica_id=1, replica_count=3)
     assert isinstance(refusal, IdentityMismatch)
     assert (refusal.field, refusal.found) == (field, found)
