@@ -1,8 +1,7 @@
 """Dispatchers by themselves: no wake-up is lost, a surplus one does no harm."""
 
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -30,16 +29,7 @@ def make(kind: type[ThreadDispatcher] | type[AsyncioDispatcher], host: Host, nam
     return kind(name=name, thread_name=f"test-{name}", host=host)
 
 
-@pytest.fixture
-def _hasty_switching() -> Iterator[None]:
-    """Have the interpreter switch threads as often as it can, so that the narrow gaps are hit."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-@pytest.mark.usefixtures("_hasty_switching")
+@pytest.mark.usefixtures("hasty_switching")
 @pytest.mark.parametrize("kind", [ThreadDispatcher, AsyncioDispatcher])
 def test_no_wake_up_is_lost(kind: type[ThreadDispatcher] | type[AsyncioDispatcher]) -> None:
     """One entry at a time, posted the moment the dispatcher goes to sleep: a lost wake-up would end the game."""

@@ -89,6 +89,21 @@ def test_an_actor_that_starts_late_may_tell_itself_in_on_start(node: Node) -> No
     assert node.messages() == [note(1), note(1)]
 
 
+@pytest.mark.usefixtures("hasty_switching")
+@pytest.mark.parametrize("name", EVERY_KIND)
+def test_an_address_is_bound_before_on_start_whenever_the_threads_switch(node: Node, name: str) -> None:
+    class Eager(Worker):
+        def on_start(self) -> None:
+            self.address.tell(note(1))
+
+    node.runtime.start()
+    for _ in range(200):
+        ref = Eager.start(name=name, runtime=node.runtime, log=node.log)
+        node.log.wait()
+        ref.stop(timeout=10)
+        assert node.messages() == [note(1)]
+
+
 @pytest.mark.parametrize("name", EVERY_KIND)
 def test_on_start_runs_in_the_dispatcher_before_any_message(node: Node, name: str) -> None:
     Worker.start(name=name, runtime=node.runtime, log=node.log)
