@@ -6,7 +6,7 @@ before anything was built; nothing is skipped, shortened or corrected.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from levrier.actors.metadata.options import OptionFields, OptionMap, OptionPool
 from levrier.actors.metadata.permissions import ROOT_USER_ID
@@ -55,17 +55,17 @@ def users(section: object, pool: OptionPool, *, next_user_id: int) -> UsersMachi
 
 def streams(section: object, pool: OptionPool, *, consensus_group_high: int) -> StreamsMachine:
     """The streams machine of a decoded section. Raises `SnapshotInvalid`."""
-    items, revision = _array(section, 2, "streams")
-    high = _uint(consensus_group_high, _U64_MAX, "consensus_group_high")
-    records = [
-        _stream(pair, f"streams[{index}]", pool, high)
-        for index, pair in enumerate(_array(items, None, "streams.items"))
-    ]
+    items, revision, maps = _array(section, 3, "streams")
+    source = _Source(
+        options=[_options(entry, "streams.options", pool) for entry in _array(maps, None, "streams.options")],
+        group_high=_uint(consensus_group_high, _U64_MAX, "consensus_group_high"),
+    )
+    records = [_stream(pair, source) for pair in _array(items, None, "streams.items")]
     try:
         return StreamsMachine.restore(
             records,
             revision=_uint(revision, _U64_MAX, "streams.revision"),
-            consensus_group_high=high,
+            consensus_group_high=source.group_high,
             pool=pool,
         )
     except ValueError as error:
@@ -120,59 +120,68 @@ def _stream_permissions(value: object, where: str) -> StreamPermissions:
     )
 
 
-def _stream(value: object, where: str, pool: OptionPool, group_high: int) -> Stream:
-    key, fields = _pair(value, where)
+class _Source(NamedTuple):
+    """What all records of the streams section refer to."""
+
+    options: Sequence[OptionMap]
+    group_high: int
+
+    def options_at(self, index: object, where: str) -> OptionMap:
+        """The option map with this number."""
+        return self.options[_uint(index, len(self.options) - 1, where)]
+
+
+def _stream(value: object, source: _Source) -> Stream:
+    key, fields = _pair(value, "streams.items")
+    where = f"streams[{key}]"
     stream_id, name, created_at, stats, topics, options = _array(fields, 6, where)
     if stream_id != key or key >= STREAMS_MAX:
         raise SnapshotInvalid(f"stream {stream_id!r} under key {key}", where)
     _stats(stats, where)
-    records = [
-        _topic(pair, f"{where}.topics[{index}]", pool, group_high)
-        for index, pair in enumerate(_array(topics, None, f"{where}.topics"))
-    ]
+    records = [_topic(pair, where, source) for pair in _array(topics, None, where)]
     return Stream(
         id=key,
-        name=_name(name, f"{where}.name"),
-        created_at=_uint(created_at, _U64_MAX, f"{where}.created_at"),
-        options=_options(options, f"{where}.options", pool),
-        topics=_slab_of(records, f"{where}.topics") if records else None,
+        name=_name(name, where),
+        created_at=_uint(created_at, _U64_MAX, where),
+        options=source.options_at(options, where),
+        topics=_slab_of(records, where) if records else None,
     )
 
 
-def _topic(value: object, where: str, pool: OptionPool, group_high: int) -> Topic:
-    key, fields = _pair(value, where)
+def _topic(value: object, stream: str, source: _Source) -> Topic:
+    key, fields = _pair(value, stream)
+    where = f"{stream}.topics[{key}]"
     topic_id, name, created_at, expiry, compression, size, stats, partitions, groups, next_group, options = _array(
         fields, 11, where
     )
     if topic_id != key or key >= TOPICS_MAX:
         raise SnapshotInvalid(f"topic {topic_id!r} under key {key}", where)
     if not isinstance(compression, str) or compression not in _COMPRESSION_CODES:
-        raise SnapshotInvalid("no such compression", f"{where}.compression")
+        raise SnapshotInvalid("no such compression", where)
     _stats(stats, where)
-    if _array(groups, None, f"{where}.groups"):
-        raise SnapshotInvalid("consumer groups, which this version cannot hold", f"{where}.groups")
-    records = tuple(
-        _partition(entry, f"{where}.partitions", group_high)
-        for entry in _array(partitions, None, f"{where}.partitions")
-    )
-    if len({partition.id for partition in records}) != len(records):
-        raise SnapshotInvalid("a partition id stands twice", f"{where}.partitions")
+    if _array(groups, None, where):
+        raise SnapshotInvalid("consumer groups, which this version cannot hold", where)
+    records = tuple([_partition(entry, where, source.group_high) for entry in _array(partitions, None, where)])
+    if len(records) > 1 and len({partition.id for partition in records}) != len(records):
+        raise SnapshotInvalid("a partition id stands twice", where)
     return Topic(
-        id=key,
-        name=_name(name, f"{where}.name"),
-        created_at=_uint(created_at, _U64_MAX, f"{where}.created_at"),
-        message_expiry=_uint(expiry, _U64_MAX, f"{where}.message_expiry"),
-        compression=_COMPRESSION_CODES[compression],
-        max_topic_size=_uint(size, _U64_MAX, f"{where}.max_topic_size"),
-        options=_options(options, f"{where}.options", pool),
-        partitions=records,
-        next_consumer_group_id=_uint(next_group, _U64_MAX, f"{where}.next_consumer_group_id"),
+        key,
+        _name(name, where),
+        _uint(created_at, _U64_MAX, where),
+        _uint(expiry, _U64_MAX, where),
+        _COMPRESSION_CODES[compression],
+        _uint(size, _U64_MAX, where),
+        source.options_at(options, where),
+        records,
+        _uint(next_group, _U64_MAX, where),
     )
 
 
 def _partition(value: object, where: str, group_high: int) -> Partition:
     fields = _array(value, 6, where)
-    partition = Partition(*(_uint(field, _U64_MAX, where) for field in fields))
+    for field in fields:
+        _uint(field, _U64_MAX, where)
+    partition = Partition._make(fields)
     if partition.id >= PARTITION_ID_MAX:
         raise SnapshotInvalid(f"partition id {partition.id} is out of range", where)
     if partition.consensus_group_id > group_high:
@@ -205,8 +214,8 @@ def _options(value: object, where: str, pool: OptionPool) -> OptionMap:
 
 
 def _stats(value: object, where: str) -> None:
-    if tuple(_array(value, 3, f"{where}.stats")) != STATS:
-        raise SnapshotInvalid("counters in a snapshot, where none are kept", f"{where}.stats")
+    if tuple(_array(value, 3, where)) != STATS:
+        raise SnapshotInvalid("counters in a snapshot, where none are kept", where)
 
 
 def _ascending(pairs: Sequence[object], where: str) -> Iterator[tuple[int, object]]:
@@ -233,7 +242,7 @@ def _array(value: object, size: int | None, where: str) -> Sequence[object]:
 
 
 def _uint(value: object, maximum: int, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= maximum:
+    if type(value) is not int or not 0 <= value <= maximum:
         raise SnapshotInvalid("not a number in range", where)
     return value
 

@@ -4,6 +4,9 @@ Everything is an array, positional, in the order of persistence 4.1. Where this 
 
 * options: `[key, value kind, value bin, explicit]` per entry, ascending by key. Keys are always strings, so their kind is
   left out; arrays as map keys and base64 would only cost time.
+* streams (3): pairs of id and stream, revision, table of the distinct option maps. A stream or a topic holds the index of
+  its map there, numbered in the order in which the maps first come up. Written out, the ten options of a topic would be
+  four fifths of a large snapshot and of the time to read it.
 * permissions: `[[10 flags], nil | [[stream id, [6 flags, nil | [[topic id, [4 flags]] ...]]] ...]]`, ascending by id.
 * users (3): pairs of id and user, pairs of user id and tokens ascending by token name, six empty arrays.
 * stats of streams and topics are three zeros: counters live beside the replicated state, not in it, so that equal state
@@ -17,6 +20,7 @@ from typing import Final
 
 import msgpack
 
+from levrier.actors.metadata.options import OptionFields, OptionMap
 from levrier.actors.metadata.records import Stream, Topic
 from levrier.actors.metadata.users import ACTIVE, INACTIVE, User
 from levrier.wire.permissions import Permissions
@@ -93,34 +97,55 @@ def _permissions_value(permissions: Permissions) -> tuple[object, ...]:
     return (permissions.global_permissions.flags(), streams or None)
 
 
+class _OptionTable:
+    """Numbers the distinct option maps of one encoding; the records that hold them stay alive meanwhile."""
+
+    __slots__ = ("_by_content", "_by_identity")
+
+    def __init__(self) -> None:
+        self._by_content: dict[tuple[OptionFields, ...], int] = {}
+        self._by_identity: dict[int, int] = {}
+
+    def index(self, options: OptionMap) -> int:
+        """The number of the map: maps with equal content have one."""
+        index = self._by_identity.get(id(options))
+        if index is None:
+            index = self._by_content.setdefault(options.fields, len(self._by_content))
+            self._by_identity[id(options)] = index
+        return index
+
+    def maps(self) -> list[tuple[OptionFields, ...]]:
+        """The contents in the order of their numbers."""
+        return list(self._by_content)
+
+
 def _stream_pieces(streams: Sequence[Stream | None], revision: int) -> Iterator[bytes]:
     packer = msgpack.Packer()
-    yield packer.pack_array_header(2)
+    table = _OptionTable()
+    yield packer.pack_array_header(3)
     yield packer.pack_array_header(len(streams) - streams.count(None))
     for stream in streams:
         if stream is None:
             continue
-        topics = stream.topics
-        if topics is None:
-            yield packer.pack(
-                (
-                    stream.id,
-                    (stream.id, stream.name, stream.created_at, STATS, (), stream.options.fields),
-                )
-            )
-            continue
         head = (stream.id, stream.name, stream.created_at, STATS)
+        options = table.index(stream.options)
+        if stream.topics is None:
+            yield packer.pack((stream.id, (*head, (), options)))
+            continue
         yield packer.pack_array_header(2) + packer.pack(stream.id) + _open_array(packer, 6, head)
-        records = topics.freeze()
-        yield packer.pack_array_header(len(records) - records.count(None))
-        for topic in records:
+        topics = stream.topics.freeze()
+        yield packer.pack_array_header(len(topics) - topics.count(None))
+        for topic in topics:
             if topic is not None:
-                yield from _topic_pieces(packer, topic)
-        yield packer.pack(stream.options.fields)
+                yield from _topic_pieces(packer, topic, table)
+        yield packer.pack(options)
     yield packer.pack(revision)
+    maps = table.maps()
+    yield packer.pack_array_header(len(maps))
+    yield from map(packer.pack, maps)
 
 
-def _topic_pieces(packer: msgpack.Packer, topic: Topic) -> Iterator[bytes]:
+def _topic_pieces(packer: msgpack.Packer, topic: Topic, table: _OptionTable) -> Iterator[bytes]:
     head = (
         topic.id,
         topic.name,
@@ -130,7 +155,7 @@ def _topic_pieces(packer: msgpack.Packer, topic: Topic) -> Iterator[bytes]:
         topic.max_topic_size,
         STATS,
     )
-    tail = ((), topic.next_consumer_group_id, topic.options.fields)
+    tail = ((), topic.next_consumer_group_id, table.index(topic.options))
     partitions = topic.partitions
     if len(partitions) <= _PARTITIONS_IN_PIECE:
         yield packer.pack((topic.id, (*head, partitions, *tail)))
