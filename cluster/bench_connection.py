@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 from struct import Struct
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from levrier.cluster.client_errors import ClientError, Disconnected, Evicted, IggyError, ProtocolViolation
 from levrier.wire.checksums import xxh3
@@ -94,10 +94,9 @@ class BenchConnection(asyncio.Protocol):
 
     # Called by the event loop.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, base: asyncio.BaseTransport) -> None:
         """Connected."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        transport = self._transport = cast("asyncio.Transport", base)  # uvloop's is no subclass of it.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def data_received(self, data: bytes) -> None:

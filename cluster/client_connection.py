@@ -5,6 +5,7 @@ One request is in flight at a time. One timer serves all requests of a connectio
 
 import asyncio
 import socket
+from typing import cast
 
 from levrier.cluster.client_errors import ClientError, DeadlineExceeded, Disconnected, ProtocolViolation
 from levrier.wire.errors import WireError
@@ -60,10 +61,9 @@ class ClientConnection(asyncio.Protocol):
 
     # Called by the event loop.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, base: asyncio.BaseTransport) -> None:
         """Connected."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        transport = self._transport = cast("asyncio.Transport", base)  # uvloop's is no subclass of it.
         plain = transport.get_extra_info("socket")
         if plain is not None:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

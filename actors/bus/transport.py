@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
     import ssl
@@ -134,9 +134,8 @@ class _ClientProtocol(asyncio.Protocol):
 
     # Called by the event loop.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+    def connection_made(self, base: asyncio.BaseTransport) -> None:
+        transport = self._transport = cast("asyncio.Transport", base)  # uvloop's is no subclass of it.
         sink = self._owner.sink
         if sink is None:
             transport.abort()
