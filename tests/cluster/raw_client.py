@@ -1,0 +1,163 @@
+"""A client made of a blocking socket: every frame is the test's own, and every answer is kept as it came.
+
+It knows just enough of the protocol (wire 1, 4, 9) to be exact about bytes; what a frame means is asked with `code`.
+"""
+
+import json
+import socket
+import time
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from levrier.wire.checksums import xxh3
+from levrier.wire.codes import LEVRIER_STATUS, RESULT_FRAMED, CommandCode, ErrorCode, Operation
+from levrier.wire.framing import HEADER_SIZE, FrameDecoder
+from levrier.wire.headers import EvictionHeader, ReplyHeader, RequestHeader
+from levrier.wire.identifiers import Identifier
+from levrier.wire.protocol_version import CURRENT
+from levrier.wire.replies import result_code
+from levrier.wire.requests.login import LoginWithPassword
+from levrier.wire.requests.streams import CreateStream, UpdateStream
+from levrier.wire.responses.login import LoginResponse
+from levrier.wire.responses.streams import StreamList
+
+ANSWER_SECONDS = 60.0
+EVICTION_COMMAND = 13
+EVICTED = -1000
+"""`code` gives this minus the reason for an eviction frame."""
+
+NOT_COMMITTED = int(ErrorCode.TRANSIENT_NOT_COMMITTED)
+NOT_ACCEPTED = int(ErrorCode.TRANSIENT_NOT_ACCEPTED)
+RETRY_SECONDS = 0.01
+_READ = 65536
+
+
+def request(
+    operation: int, body: bytes = b"", *, client: int, session: int = 0, number: int = 0, code: int = 0
+) -> bytes:
+    """A request frame as the SDK makes it: NonReplicated ones carry no stamp."""
+    header = RequestHeader(
+        client=client,
+        request=number,
+        operation=operation,
+        session=session,
+        request_checksum=0 if operation == Operation.NON_REPLICATED else xxh3(body),
+        code=code,
+        size=HEADER_SIZE + len(body),
+    )
+    return header.encode() + body
+
+
+def code(frame: bytes) -> int:
+    """0 for success, the error code of a refusal, `EVICTED - reason` for the end of a session."""
+    if frame[60] == EVICTION_COMMAND:
+        return EVICTED - EvictionHeader.decode(frame).reason
+    header = ReplyHeader.decode(frame)
+    if header.status or header.operation not in RESULT_FRAMED:
+        return header.status
+    return result_code(frame[HEADER_SIZE:])
+
+
+def create_stream(name: str) -> bytes:
+    """A body."""
+    return CreateStream(name=name).encode()
+
+
+def rename_stream(stream: int | str, name: str) -> bytes:
+    """A body."""
+    return UpdateStream(stream=Identifier(stream), name=name).encode()
+
+
+@dataclass
+class RawClient:
+    """One connection. A client id of 0 takes no part in sessions."""
+
+    host: str
+    port: int
+    client: int = 0xC0FFEE
+    epoch: int = 0
+    decoder: FrameDecoder = field(default_factory=FrameDecoder)
+    frames: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.socket = socket.create_connection((self.host, self.port), timeout=ANSWER_SECONDS)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, data: bytes) -> None:
+        """Send bytes."""
+        self.socket.sendall(data)
+
+    def receive(self) -> bytes:
+        """The next frame. `ConnectionError` when the node closes instead."""
+        while not self.frames:
+            data = self.socket.recv(_READ)
+            if not data:
+                raise ConnectionResetError("closed by the node")
+            self.frames.extend(self.decoder.feed(data))
+        return self.frames.pop(0)
+
+    def is_closed_by_node(self) -> bool:
+        """Wait for the end of the connection: True when it comes before the deadline and before any frame."""
+        try:
+            return self.socket.recv(_READ) == b""
+        except ConnectionError:
+            return True
+
+    def exchange(self, frame: bytes) -> bytes:
+        """Send a frame, and the same again while the answer is 57 or 58; the final answer."""
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while True:
+            self.send(frame)
+            answer = self.receive()
+            if code(answer) not in (NOT_COMMITTED, NOT_ACCEPTED):
+                return answer
+            assert time.monotonic() < deadline, f"still refused with {code(answer)}"
+            time.sleep(RETRY_SECONDS)
+
+    def register(self, *, username: str = "iggy", password: str = "iggy") -> bytes:
+        """Log in; the answer. A session is bound when it succeeds."""
+        body = LoginWithPassword(
+            protocol_version=CURRENT, sdk_name="raw", sdk_version="1", username=username, password=password
+        ).encode()
+        answer = self.exchange(request(Operation.REGISTER, body, client=self.client))
+        if code(answer) == 0:
+            self.epoch = LoginResponse.decode(answer[HEADER_SIZE + 4 :]).session
+        return answer
+
+    def frame(self, operation: int, body: bytes, *, number: int) -> bytes:
+        """A request of this session."""
+        return request(operation, body, client=self.client, session=self.epoch, number=number)
+
+    def call(self, operation: int, body: bytes, *, number: int) -> bytes:
+        """A replicated request; its final answer."""
+        return self.exchange(self.frame(operation, body, number=number))
+
+    def query(self, command: int, body: bytes = b"") -> bytes:
+        """The body of the answer to a NonReplicated command. AssertionError when it is refused."""
+        frame = request(Operation.NON_REPLICATED, body, client=self.client, session=self.epoch, code=command)
+        answer = self.exchange(frame)
+        assert code(answer) == 0
+        return answer[HEADER_SIZE:]
+
+    def status(self) -> dict[str, Any]:
+        """What the node says of itself."""
+        status: dict[str, Any] = json.loads(self.query(LEVRIER_STATUS))
+        return status
+
+    def streams(self) -> list[tuple[int, str]]:
+        """Id and name of every stream."""
+        listed = StreamList.decode(self.query(CommandCode.GET_STREAMS))
+        return [(stream.id, stream.name) for stream in listed.streams]
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

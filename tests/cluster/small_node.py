@@ -1,0 +1,40 @@
+"""`python -m tests.cluster.small_node DATA HOST:PORT [LIMIT=NUMBER ...]`: a node with limits of the caller's choice.
+
+The command line has no options for them. Everything else is as there: the ready line, SIGTERM, the exit statuses.
+"""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from levrier.cluster.boot import BootRefused
+from levrier.cluster.config import Address, NodeConfig
+from levrier.cluster.node import Node
+
+
+def main(data: str, listen: str, *limits: str) -> int:
+    """Serve until SIGTERM; the exit status."""
+    settings: dict[str, Any] = {}
+    for limit in limits:
+        name, _, value = limit.partition("=")
+        settings[name] = int(value) if value.isdigit() else value
+    config = NodeConfig(data=Path(data), listen=Address.parse(listen), **settings)
+    asked_to_end = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: asked_to_end.set())
+    try:
+        node = Node(config, on_failure=lambda reason: os._exit(reason.status))
+    except BootRefused as error:
+        sys.stderr.write(f"{error}\n")
+        return int(error.status)
+    sys.stdout.write(f"ready tcp={node.address} http=- data={Path(data).absolute()} pid={os.getpid()}\n")
+    sys.stdout.flush()
+    asked_to_end.wait()
+    node.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))
