@@ -148,11 +148,13 @@ class Bus:
         except FrameSizeOutOfRange as error:
             frames, broken = error.frames, str(error)
         effects: list[Effect] = []
+        gateway = open_connection.gateway
         for frame in frames:
-            self._take(open_connection, open_connection.gateway.on_frame(frame), effects)
+            self._take(open_connection, gateway.on_frame(frame), effects)
         if broken is not None:
             self._close(open_connection, broken, effects)
-        elif connection in self._connections:
+        elif gateway.backlog or open_connection.held or open_connection.decoder.buffered:
+            # Nearly always nothing is held, neither before nor now.
             self._account(open_connection, effects)
         return effects
 
@@ -236,8 +238,7 @@ class Bus:
     def _take(self, connection: _Connection, wanted: list[GatewayEffect], effects: list[Effect]) -> None:
         """Keep what is to be written, pass everything else on."""
         for effect in wanted:
-            if effect.__class__ is WriteFrame:
-                assert isinstance(effect, WriteFrame)
+            if isinstance(effect, WriteFrame):
                 connection.outgoing.append(effect.frame)
                 if not connection.dirty:
                     connection.dirty = True
@@ -245,7 +246,6 @@ class Bus:
             elif isinstance(effect, CloseConnection):
                 self._close(connection, effect.reason, effects)
             else:
-                assert not isinstance(effect, WriteFrame)
                 effects.append(effect)
 
     def _account(self, connection: _Connection, effects: list[Effect]) -> None:

@@ -11,6 +11,7 @@ from levrier.actors.bus.messages import Ticket
 from levrier.actors.client_table.messages import Preflight
 from levrier.actors.consensus.messages import StatusQuery
 from levrier.actors.metadata.messages import FindCredentials, FindSegmentSize, Query
+from levrier.wire.frozen import quick_init
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,7 @@ class VerifyPassword:
     password_hash: str = field(repr=False)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteFrame:
     """One frame for the client: the answer to exactly one of its requests."""

@@ -75,6 +75,9 @@ class _Stage(IntEnum):
     STATUS = 7
 
 
+_COMMIT: Final = _Stage.COMMIT
+
+
 class _Pending:
     """The one request that is being handled, and how far it has come."""
 
@@ -183,7 +186,8 @@ class Gateway:
         if pending is None or answer.ticket.number != pending.ticket.number:
             return []
         self._answers[answer.__class__](self, pending, answer)
-        self._go_on()
+        if self._waiting:
+            self._go_on()
         return self._take_effects()
 
     def on_flushed(self) -> list[GatewayEffect]:
@@ -256,7 +260,9 @@ class Gateway:
         self._effects.append(FindSegmentSize(ticket=pending.ticket, stream=cap.stream, topic=cap.topic))
 
     def _submit(self, header: RequestHeader, body: bytes) -> None:
-        ticket = self._open(header, b"", _Stage.COMMIT).ticket
+        assert self._pending is None
+        ticket = bus.Ticket(connection=self._connection, number=self._number)
+        self._pending = _Pending(ticket, header, b"", _COMMIT)
         self._effects.append(Preflight(request=ClientRequest(ticket=ticket, header=header, body=body)))
 
     def _begin_login(self, header: RequestHeader, body: bytes) -> None:
@@ -352,7 +358,7 @@ class Gateway:
         frame = answer.frame
         self._commit.raise_to(int.from_bytes(frame[_COMMIT_OFFSET : _COMMIT_OFFSET + 8], "little"))
         self._pending = None
-        if pending.stage is _Stage.COMMIT:
+        if pending.stage is _COMMIT:
             self._write(frame)
         elif pending.stage is _Stage.REGISTER:
             self._on_registered(pending, frame)

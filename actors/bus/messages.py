@@ -7,8 +7,10 @@ of a connection (design section 3, rule 7): an answer whose ticket is no longer 
 from dataclasses import dataclass, field
 
 from levrier.wire.codes import EvictionReason
+from levrier.wire.frozen import quick_init
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
     """One request of one connection, as the gateway that owes its answer numbers it.
@@ -20,6 +22,7 @@ class Ticket:
     number: int
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """A committed reply, fresh or from the client table's ring: the frame as every replica would build it."""

@@ -19,6 +19,9 @@ from levrier.wire.codes import CommandCode, EvictionReason, Operation
 from levrier.wire.requests.streams import CreateStream
 from tests.actors.bus.rig import CLIENT, SETTINGS, Answer, committed, credentials, query, register, request, ticket_of
 
+BEYOND_BUFFERS = 24 << 20
+"""More than the kernel takes for a peer that does not read."""
+
 PING = query(CommandCode.PING, session=0)
 CREATE = request(Operation.CREATE_STREAM, CreateStream(name="prod").encode())
 
@@ -94,12 +97,12 @@ class Peer:
         self.socket.close()
 
     def _exactly(self, size: int) -> bytes:
-        data = b""
+        data = bytearray()
         while len(data) < size:
-            part = self.socket.recv(size - len(data))
+            part = self.socket.recv(min(size - len(data), 1 << 20))
             assert part, "the node closed the connection"
             data += part
-        return data
+        return bytes(data)
 
 
 @contextmanager
@@ -197,19 +200,18 @@ def test_a_connection_too_many_is_closed() -> None:
 def test_a_client_that_never_reads_is_bounded_and_others_are_served() -> None:
     with node() as rig:
         deaf = rig.connect()
-        deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         rig.log_in(deaf)
         deaf.send(query(CommandCode.GET_STREAMS) * 3)
         rig.metadata.wait()
         asked = rig.metadata.take()
-        rig.bus.tell(bus.QueryAnswer(ticket=asked.ticket, status=0, body=bytes(8_000_000), commit=12))
+        rig.bus.tell(bus.QueryAnswer(ticket=asked.ticket, status=0, body=bytes(BEYOND_BUFFERS), commit=12))
 
         good = rig.connect()
         good.send(PING)
         assert good.receive().status == 0
         # The next request of the deaf one is not even asked for, since its answer could not leave.
         rig.metadata.assert_silent()
-        assert len(deaf.receive().body) == 8_000_000
+        assert len(deaf.receive().body) == BEYOND_BUFFERS
         rig.metadata.wait()
         rig.bus.tell(bus.QueryAnswer(ticket=rig.metadata.take().ticket, status=0, body=b"", commit=12))
         assert deaf.receive().status == 0
@@ -220,11 +222,12 @@ def test_a_client_that_never_reads_is_bounded_and_others_are_served() -> None:
 def test_stopping_closes_the_sockets_of_clients_that_are_owed_something() -> None:
     with node() as rig:
         reading, deaf = rig.connect(), rig.connect()
-        deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         rig.log_in(deaf)
         deaf.send(query(CommandCode.GET_STREAMS))
         rig.metadata.wait()
-        rig.bus.tell(bus.QueryAnswer(ticket=rig.metadata.take().ticket, status=0, body=bytes(8_000_000), commit=12))
+        rig.bus.tell(
+            bus.QueryAnswer(ticket=rig.metadata.take().ticket, status=0, body=bytes(BEYOND_BUFFERS), commit=12)
+        )
         reading.send(PING)
         assert reading.receive().status == 0
     reading.receive_end()
