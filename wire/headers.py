@@ -30,7 +30,9 @@ __all__ = [
 U64_MAX: Final = (1 << 64) - 1
 
 _REQUEST: Final = Struct("<32x16sIIIBB66x16s16sQQB7xQII56x")
+_REQUEST_FIELDS: Final = Struct("<32xQQIIIBB66xQQQQQQB7xQII56x")
 _REPLY: Final = Struct("<32x16sIIIBB66x16s16s16sQQQQB7xI36x")
+_REPLY_FIELDS: Final = Struct("<32xQQIIIBB66xQQQQQQQQQQB7xI36x")
 _EVICTION: Final = Struct("<48xIIIBB66x16sII103xB")
 
 _REQUEST_COMMAND: Final = 5
@@ -96,35 +98,38 @@ class RequestHeader:
             _need_header(frame)
         (
             cluster,
+            cluster_high,
             size,
             view,
             release,
             command,
             replica,
-            client_bytes,
+            client,
+            client_high,
             request_checksum,
+            request_checksum_high,
             timestamp,
             request,
             operation,
             session,
             user_id,
             code,
-        ) = _REQUEST.unpack_from(frame)
+        ) = _REQUEST_FIELDS.unpack_from(frame)
         if command != _REQUEST_COMMAND:
             raise _wrong_command(command, "Request")
         if size < HEADER_SIZE:
             raise _wrong_size(size)
         header = cls(
-            _from_bytes(client_bytes, "little"),
+            client | client_high << 64,
             request,
             operation,
             session,
-            _from_bytes(request_checksum, "little"),
+            request_checksum | request_checksum_high << 64 if request_checksum_high else request_checksum,
             code if operation == _NON_REPLICATED else 0,
             size,
             timestamp,
             user_id,
-            _from_bytes(cluster, "little"),
+            cluster | cluster_high << 64 if cluster_high else cluster,
             view,
             release,
             replica,
@@ -222,37 +227,41 @@ class ReplyHeader:
             _need_header(frame)
         (
             cluster,
+            cluster_high,
             size,
             view,
             release,
             command,
             replica,
             request_checksum,
+            request_checksum_high,
             context,
+            context_high,
             client,
+            client_high,
             op,
             commit,
             timestamp,
             request,
             operation,
             status,
-        ) = _REPLY.unpack_from(frame)
+        ) = _REPLY_FIELDS.unpack_from(frame)
         if command != _REPLY_COMMAND:
             raise _wrong_command(command, "Reply")
         if size < HEADER_SIZE:
             raise _wrong_size(size)
         return cls(
-            _from_bytes(client, "little"),
+            client | client_high << 64,
             request,
             operation,
             op,
             commit,
             status,
-            _from_bytes(request_checksum, "little"),
+            request_checksum | request_checksum_high << 64 if request_checksum_high else request_checksum,
             timestamp,
             size,
-            _from_bytes(context, "little"),
-            _from_bytes(cluster, "little"),
+            context | context_high << 64 if context_high else context,
+            cluster | cluster_high << 64 if cluster_high else cluster,
             view,
             release,
             replica,

@@ -10,13 +10,12 @@ from levrier.wire.framing import HEADER_SIZE
 from levrier.wire.frozen import quick_init
 
 _PREPARE: Final = Struct("<16s16s16sIIIBB66x16s16s16sQQQQB7xQI28x")
+_PREPARE_FIELDS: Final = Struct("<QQQQQQIIIBB66sQQQQQQQQQQB7sQI28s")
 _PREPARE_COMMAND: Final = 6
 _REPAIR_PREPARE_COMMAND: Final = 19
 _ZERO_7: Final = bytes(7)
 _ZERO_28: Final = bytes(28)
 _ZERO_66: Final = bytes(66)
-
-_from_bytes = int.from_bytes
 
 assert _PREPARE.size == HEADER_SIZE
 
@@ -68,34 +67,43 @@ class PrepareHeader:
             raise Truncated(f"{len(frame)} bytes are less than a header", "header")
         (
             checksum,
+            checksum_high,
             checksum_body,
+            checksum_body_high,
             cluster,
+            cluster_high,
             size,
             view,
             release,
             command,
             replica,
+            reserved_frame,
             client,
+            client_high,
             parent,
+            parent_high,
             request_checksum,
+            request_checksum_high,
             op,
             commit,
             timestamp,
             request,
             operation,
+            pad,
             group,
             user_id,
-        ) = _PREPARE.unpack_from(frame)
+            reserved,
+        ) = _PREPARE_FIELDS.unpack_from(frame)
         if command not in (_PREPARE_COMMAND, _REPAIR_PREPARE_COMMAND):
             raise UnexpectedCommand(f"{command} is not Prepare", "command")
-        if frame[62:128] != _ZERO_66 or frame[209:216] != _ZERO_7 or frame[228:256] != _ZERO_28:
+        if reserved_frame != _ZERO_66 or pad != _ZERO_7 or reserved != _ZERO_28:
             raise WireError("a reserved region is not zero", "reserved")
         if operation not in OPERATIONS and operation:
             raise WireError(f"{operation} is not an operation", "operation")
         header = cls(
             op,
             operation,
-            _from_bytes(client, "little"),
+            client | client_high << 64,
             request,
             user_id,
             timestamp,
@@ -103,11 +111,11 @@ class PrepareHeader:
             view,
             group,
             size,
-            _from_bytes(checksum, "little"),
-            _from_bytes(checksum_body, "little"),
-            _from_bytes(parent, "little"),
-            _from_bytes(request_checksum, "little"),
-            _from_bytes(cluster, "little"),
+            checksum | checksum_high << 64 if checksum_high else checksum,
+            checksum_body | checksum_body_high << 64 if checksum_body_high else checksum_body,
+            parent | parent_high << 64 if parent_high else parent,
+            request_checksum | request_checksum_high << 64 if request_checksum_high else request_checksum,
+            cluster | cluster_high << 64 if cluster_high else cluster,
             release,
             replica,
             command,

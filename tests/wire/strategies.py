@@ -3,6 +3,7 @@
 from dataclasses import Field, fields, replace
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -19,6 +20,9 @@ from levrier.wire.responses import system as system_responses
 from levrier.wire.responses import tokens as token_responses
 from levrier.wire.responses import topics as topic_responses
 from levrier.wire.responses import users as user_responses
+
+QUIET = settings(max_examples=50, deadline=None, database=None)
+"""Leaves no files behind and does not mind a busy machine."""
 
 
 def unsigned(bits: int) -> SearchStrategy[int]:

@@ -11,9 +11,10 @@ from levrier.wire.identifiers import Identifier
 from levrier.wire.names import is_valid_password, is_valid_username
 from levrier.wire.reader import Reader
 from levrier.wire.writer import Writer
-from tests.wire.strategies import identifiers
+from tests.wire.strategies import QUIET, identifiers
 
 
+@QUIET
 @given(identifiers)
 def test_an_identifier_round_trips(identifier: Identifier) -> None:
     assert Identifier.decode(identifier.encode()) == identifier
@@ -54,6 +55,7 @@ def test_nothing_may_follow_an_identifier() -> None:
         Identifier.decode(Identifier(1).encode() + b"\0")
 
 
+@QUIET
 @given(st.binary(max_size=10))
 def test_any_bytes_give_an_identifier_or_a_wire_error(data: bytes) -> None:
     with suppress(WireError):

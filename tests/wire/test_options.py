@@ -14,9 +14,10 @@ from levrier.wire.options import (
     encode_block,
     refuse_options,
 )
-from tests.wire.strategies import option_lists
+from tests.wire.strategies import QUIET, option_lists
 
 
+@QUIET
 @given(option_lists)
 def test_a_block_round_trips_in_key_order(entries: list[OptionEntry]) -> None:
     block = encode_block(entries)
@@ -25,6 +26,7 @@ def test_a_block_round_trips_in_key_order(entries: list[OptionEntry]) -> None:
     assert encode_block(decode_block(block)) == block
 
 
+@QUIET
 @given(st.binary(max_size=40))
 def test_any_bytes_give_entries_or_a_wire_error(data: bytes) -> None:
     with suppress(WireError):

@@ -22,6 +22,7 @@ from levrier.wire.replies import (
     result_success,
     transient_result,
 )
+from tests.wire.strategies import QUIET
 
 REQUEST = RequestHeader(
     client=7 << 100,
@@ -127,6 +128,7 @@ def test_a_rejection_is_exactly_12_bytes() -> None:
     assert result_code(result_rejection(1012)) == 1012
 
 
+@QUIET
 @given(st.integers(1, (1 << 32) - 1))
 def test_any_code_comes_back(code: int) -> None:
     """S-013"""

@@ -30,6 +30,7 @@ from levrier.wire.topic_options import (
     merge_update,
     parse_strictly,
 )
+from tests.wire.strategies import QUIET
 
 KEYS = [
     "compression_algorithm",
@@ -436,6 +437,7 @@ def test_what_is_no_byte_size(written: str) -> None:
         parse_byte_size(written)
 
 
+@QUIET
 @given(st.text(max_size=20))
 def test_any_text_is_a_quantity_or_a_wire_error(written: str) -> None:
     for parse in (parse_byte_size, parse_duration_nanoseconds):
@@ -443,6 +445,7 @@ def test_any_text_is_a_quantity_or_a_wire_error(written: str) -> None:
             assert parse(written) >= 0
 
 
+@QUIET
 @given(st.sampled_from(KEYS), st.integers(1, 255), st.binary(min_size=1, max_size=16))
 def test_any_value_of_any_key_is_admitted_or_refused_with_4042(key: str, kind: int, value: bytes) -> None:
     try:
