@@ -257,9 +257,9 @@ class Client:
         try:
             status = json.loads(await self.query(LEVRIER_STATUS))
         except ValueError as error:
-            raise ProtocolViolation("a status that is no JSON", address=self.address) from error
+            raise ClientError("a status that is no JSON", address=self.address) from error
         if not isinstance(status, dict):
-            raise ProtocolViolation("a status that is no object", address=self.address)
+            raise ClientError("a status that is no object", address=self.address)
         return status
 
     async def create_stream(self, name: str) -> StreamHeader:
@@ -359,9 +359,9 @@ class Client:
         try:
             response = LoginResponse.decode(payload)
         except WireError as error:
-            raise ProtocolViolation(f"an undecodable login reply: {error}", address=self.address) from error
+            raise self._violation(f"an undecodable login reply: {error}") from error
         if response.session == 0:
-            raise ProtocolViolation("a session of epoch 0", address=self.address)
+            raise self._violation("a session of epoch 0")
         self._epoch = response.session
         self._session = Session(epoch=response.session, user_id=response.user_id)
         return self._session
@@ -432,16 +432,22 @@ class Client:
             try:
                 code = result_code(body)
             except WireError as error:
-                raise ProtocolViolation(f"an undecodable result: {error}", address=self.address) from error
+                raise self._violation(f"an undecodable result: {error}") from error
             return code, body[4:]
         if command != _EVICTION:
-            raise ProtocolViolation(f"a frame of command {command}", address=self.address)
+            raise self._violation(f"a frame of command {command}")
         try:
             reason = EvictionReason(EvictionHeader.decode(frame).reason)
         except WireError as error:
-            raise ProtocolViolation(f"an undecodable eviction: {error}", address=self.address) from error
+            raise self._violation(f"an undecodable eviction: {error}") from error
         self._end_session()
         raise Evicted(reason, address=self.address)
+
+    def _violation(self, message: str) -> ProtocolViolation:
+        """What the peer sent makes no sense: the connection ends with it."""
+        error = ProtocolViolation(message, address=self.address)
+        self._connection.give_up(error)
+        return error
 
     def _deadline(self, seconds: float | None = None) -> float:
         return asyncio.get_running_loop().time() + (self._deadline_seconds if seconds is None else seconds)

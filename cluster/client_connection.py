@@ -53,6 +53,10 @@ class ClientConnection(asyncio.Protocol):
         self._transport.write(frame)
         return answer
 
+    def give_up(self, error: ClientError) -> None:
+        """Close the socket at once: nothing that comes from it can be trusted any more."""
+        self._fail(error)
+
     async def close(self) -> None:
         """Close the socket and wait until it is gone."""
         self._fail(Disconnected("the connection was closed", address=self.address))
