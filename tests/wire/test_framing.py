@@ -20,12 +20,12 @@ STREAM_FRAMES = [_frame(b"", 1), _frame(b"a", 2), _frame(b"b" * 300, 3)]
 STREAM = b"".join(STREAM_FRAMES)
 
 
-@pytest.mark.parametrize("cut", range(len(STREAM) + 1))
-def test_two_pieces_cut_anywhere_give_the_same_frames(cut: int) -> None:
-    decoder = FrameDecoder()
+def test_two_pieces_cut_anywhere_give_the_same_frames() -> None:
+    for cut in range(len(STREAM) + 1):
+        decoder = FrameDecoder()
 
-    assert decoder.feed(STREAM[:cut]) + decoder.feed(STREAM[cut:]) == STREAM_FRAMES
-    assert decoder.buffered == 0
+        assert decoder.feed(STREAM[:cut]) + decoder.feed(STREAM[cut:]) == STREAM_FRAMES, cut
+        assert decoder.buffered == 0, cut
 
 
 def test_single_bytes_give_the_same_frames() -> None:

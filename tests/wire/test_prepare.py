@@ -68,11 +68,11 @@ def test_the_identity_is_the_hash_of_the_header_without_checksum_and_view() -> N
     assert SEALED.header.checksum == xxh3_64_intdigest(bytes(frame))
 
 
-@pytest.mark.parametrize("index", [index for index in range(16, 256) if not 48 <= index < 56])
-def test_a_changed_header_is_refused(index: int) -> None:
-    """C-010"""
-    with pytest.raises(WireError):
-        verify_integrity(_flipped(SEALED.frame, index))
+def test_a_changed_header_is_refused() -> None:
+    """C-010: every byte of the header but those of the size, below, and of the view, which the identity leaves out."""
+    for index in [*range(48), *range(56, 256)]:
+        with pytest.raises(WireError):
+            verify_integrity(_flipped(SEALED.frame, index))
 
 
 @pytest.mark.parametrize("index", [48, 49, 50, 51])
