@@ -204,6 +204,18 @@ class SuperblockMissing(StorageError):
         self.beside = beside
 
 
+class JournalMissing(StorageError):
+    """There is no log although a snapshot or a commit point says that there was one."""
+
+    def __init__(self, *, file: Path | str, beside: str) -> None:
+        super().__init__(
+            file=file,
+            what=f"missing although {beside}",
+            next_step=f"put the file back, or {REJOIN_OR_RESTORE}; as a last resort `{RECOVER_COMMAND}`",
+        )
+        self.beside = beside
+
+
 class SnapshotDamaged(StorageError):
     """A snapshot whose trailer, checksum or structure is wrong."""
 

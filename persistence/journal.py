@@ -123,10 +123,14 @@ class PrepareJournal:
             epoch_source=epoch_source,
             preallocate_step=preallocate_step,
         )
-        if storage.exists(path):
-            journal._load()
-        else:
-            journal._rewrite([])
+        try:
+            if storage.exists(path):
+                journal._load()
+            else:
+                journal._rewrite([], last_op=None)
+        except BaseException:
+            journal.close()
+            raise
         return journal
 
     # What it holds. None of these touches the file.
@@ -299,7 +303,7 @@ class PrepareJournal:
             if on_drained is not None:
                 self._hand_out(entries[:removed], on_drained)
             if removed or self._dirty:
-                self._rewrite(live)
+                self._rewrite(live, last_op=self._last_op)
             self._snapshot_op = max(self._snapshot_op, up_to)
         return removed
 
@@ -317,9 +321,8 @@ class PrepareJournal:
             live = [entry for entry in entries if entry[0].op < op]
             removed = len(entries) - len(live)
             if removed or self._dirty:
-                self._rewrite(live)
-            if removed:
-                self._last_op = live[-1][0].op if live else None
+                survivor = live[-1][0].op if live else None
+                self._rewrite(live, last_op=survivor if removed else self._last_op)
             if self._failed_from is not None and op <= self._failed_from:
                 self._failed_from = None
         return removed
@@ -472,8 +475,8 @@ class PrepareJournal:
             assert prepare is not None
             on_drained(prepare)
 
-    def _rewrite(self, live: Sequence[Entry]) -> None:
-        """Replace the file by one that holds `live` only, under a new epoch."""
+    def _rewrite(self, live: Sequence[Entry], *, last_op: int | None) -> None:
+        """Replace the file by one that holds `live` only, under a new epoch; `last_op` is what it is from then on."""
         scratch = temporary(self._path)
         epoch = self._next_epoch()
         try:
@@ -497,6 +500,7 @@ class PrepareJournal:
         for (header, _), offset in zip(live, rewriter.offsets, strict=True):
             self._headers[header.op % self._slots] = header
             self._offsets[header.op % self._slots] = offset
+        self._last_op = last_op
         try:
             self._storage.sync_directory(self._path.parent)
             self._file = self._storage.open(self._path, create=False)  # Under its own name, for errors to come.

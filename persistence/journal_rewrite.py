@@ -45,7 +45,7 @@ def write_zeros(file: File, offset: int, size: int) -> None:
 def read_frame(file: File, offset: int, header: PrepareHeader, *, path: Path, epoch: int) -> bytes:
     """The prepare of the record at `offset`, checked against its record header; `JournalDamaged` if it is not there."""
     content = file.read(offset, RECORD_HEADER_SIZE + header.size)
-    check = _checked_header(content, offset, header, path=path, epoch=epoch)
+    check = _checked_header(content, 0, offset, header, path=path, epoch=epoch)
     frame = content[RECORD_HEADER_SIZE:]
     if len(frame) != header.size or xxh3_64_intdigest(frame) & CHECK_MASK != check:
         raise _damaged(path, offset, header, "the prepare does not match the check of its record")
@@ -98,18 +98,15 @@ class Rewriter:
             self._window = source.read(offset, CHUNK_SIZE)
             self._window_offset = offset
             at = 0
-        content = self._window[at : at + size]
-        check = _checked_header(content, offset, header, path=path, epoch=source_epoch)
-        frame = content[RECORD_HEADER_SIZE:]
+        check = _checked_header(self._window, at, offset, header, path=path, epoch=source_epoch)
+        frame = self._window[at + RECORD_HEADER_SIZE : at + size]
         if len(frame) != header.size or xxh3_64_intdigest(frame) & CHECK_MASK != check:
             raise _damaged(path, offset, header, "the prepare does not match the check of its record")
-        self._put(self._record_header(header.size, check))
-        self._put(frame)
-        self._put(padding(size))
+        self._put(b"".join((self._record_header(header.size, check), frame, padding(size))))
 
     def _copy_large(self, source: File, header: PrepareHeader, offset: int, *, path: Path, source_epoch: int) -> None:
         content = source.read(offset, RECORD_HEADER_SIZE)
-        check = _checked_header(content, offset, header, path=path, epoch=source_epoch)
+        check = _checked_header(content, 0, offset, header, path=path, epoch=source_epoch)
         self._put(self._record_header(header.size, check))
         digest = xxh3_64()
         done = 0
@@ -141,16 +138,16 @@ class Rewriter:
             self._out = bytearray()
 
 
-def _checked_header(content: bytes, offset: int, header: PrepareHeader, *, path: Path, epoch: int) -> int:
-    """The frame check of a record header that must be there, `JournalDamaged` if it is not."""
-    if len(content) >= RECORD_HEADER_SIZE:
-        magic, kind, length, check, found_epoch, _, checksum = RECORD.unpack_from(content)
+def _checked_header(content: bytes, at: int, offset: int, header: PrepareHeader, *, path: Path, epoch: int) -> int:
+    """The frame check in the record header at `content[at]`, which must be there: `JournalDamaged` if it is not."""
+    if len(content) - at >= RECORD_HEADER_SIZE:
+        magic, kind, length, check, found_epoch, _, checksum = RECORD.unpack_from(content, at)
         if (
             magic == RECORD_MAGIC
             and kind == KIND_PREPARE
             and found_epoch == epoch
             and length == header.size
-            and checksum == xxh3_64_intdigest(content[:HASHED_SIZE])
+            and checksum == xxh3_64_intdigest(content[at : at + HASHED_SIZE])
         ):
             assert isinstance(check, int)
             return check

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from levrier.persistence.data_dir import GroupPaths
-from levrier.persistence.errors import CheckpointAhead, CheckpointMismatch, IdentityMismatch, SuperblockMissing
+from levrier.persistence.errors import (
+    CheckpointAhead,
+    CheckpointMismatch,
+    IdentityMismatch,
+    JournalMissing,
+    SuperblockMissing,
+)
 from levrier.persistence.superblock import VsrState
 
 
@@ -62,13 +68,31 @@ def check_identity(
     return Accept()
 
 
-def check_presence(directory: Path, *, superblock: bool, journal: bool, snapshot: bool) -> Accept | SuperblockMissing:
-    """Whether the set of files makes sense. `journal` means one that holds a record: without one it is absent (D-31).
+def check_presence(
+    directory: Path,
+    *,
+    superblock: bool,
+    journal: bool,
+    snapshot: bool,
+    journal_file: bool = True,
+    commit_max: int = 0,
+) -> Accept | SuperblockMissing | JournalMissing:
+    """Whether the set of files makes sense.
 
-    No file at all is a blank member; a journal or a snapshot without a superblock is damage (`spec/birth.md`, B-010).
+    `journal` means a log that holds an entry: without one it counts as absent (D-31). `journal_file` is whether the file
+    was there before anybody opened it, since opening creates it; `commit_max` is what the superblock says.
+
+    No file at all is a blank member; a log or a snapshot without a superblock is damage (`spec/birth.md`, B-010). A
+    superblock alone is what the very first start leaves when it is cut off. But a log is created before anything commits,
+    so once there is a snapshot or a commit point, a missing log is a lost one: an empty log in its place would forget what
+    was acknowledged.
     """
     paths = GroupPaths(directory)
     if not superblock and (journal or snapshot):
         beside = paths.snapshot if snapshot else paths.journal
         return SuperblockMissing(file=directory / "superblock.a and .b", beside=beside.name)
+    if not journal_file and snapshot:
+        return JournalMissing(file=paths.journal, beside=f"{paths.snapshot.name} exists")
+    if not journal_file and commit_max > 0:
+        return JournalMissing(file=paths.journal, beside=f"op {commit_max} was committed")
     return Accept()

@@ -15,7 +15,14 @@ from random import Random
 import pytest
 
 from levrier.persistence.data_dir import DataDirectory, GroupPaths
-from levrier.persistence.errors import CheckpointAhead, IoFailed, JournalPoisoned, SnapshotNotWritten, StorageError
+from levrier.persistence.errors import (
+    CheckpointAhead,
+    IoFailed,
+    JournalMissing,
+    JournalPoisoned,
+    SnapshotNotWritten,
+    StorageError,
+)
 from levrier.persistence.journal import PrepareJournal
 from levrier.persistence.pairing import NO_SNAPSHOT, Pairing, check_pairing, check_presence
 from levrier.persistence.simulated_storage import Crashed, SimulatedStorage, Tear
@@ -50,12 +57,15 @@ def boot(storage: SimulatedStorage, seed: int = 1) -> Node:
     verdict = check_pairing(state, pairing, file=PATHS.snapshot)
     if isinstance(verdict, StorageError):
         raise verdict
+    journal_file = storage.exists(PATHS.journal)
     journal = open_journal(storage, PATHS.journal, snapshot_op=pairing.op, seed=seed)
     presence = check_presence(
         PATHS.directory,
         superblock=state is not None,
         journal=not journal.is_empty,
         snapshot=snapshot is not None,
+        journal_file=journal_file,
+        commit_max=0 if state is None else state.commit_max,
     )
     if isinstance(presence, StorageError):
         raise presence
@@ -194,7 +204,7 @@ def test_br51_a_refusal_of_any_call_of_a_checkpoint(error: int, restart: bool) -
 
 def test_br51_no_space_at_any_byte_of_a_checkpoint() -> None:
     """BR-51."""
-    for budget in range(0, 6000, 13):
+    for budget in range(0, 6000, 29):
         node = node_before_the_checkpoint(budget)
         storage = node.storage
         storage.faults.write_budget = budget
@@ -218,6 +228,15 @@ def test_br22_a_deleted_snapshot_is_missed() -> None:
         boot(node.storage)
     assert "snapshot.bin" in str(caught.value)
     assert (caught.value.checkpoint_op, caught.value.snapshot_op) == (NEW_OP, 0)
+
+
+def test_br22_a_deleted_log_is_missed() -> None:
+    """BR-22: ops 10 and 11 were acknowledged and stood in the log only."""
+    node = node_before_the_checkpoint(1)
+    checkpoint(node, NEW_OP)
+    node.storage.remove(PATHS.journal)
+    with pytest.raises(JournalMissing, match=r"journal\.wal"):
+        boot(node.storage)
 
 
 def test_the_forbidden_order_is_refused() -> None:

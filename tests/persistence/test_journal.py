@@ -21,7 +21,7 @@ from levrier.persistence.errors import (
     StorageError,
 )
 from levrier.persistence.journal import PrepareJournal
-from levrier.persistence.journal_format import ENTRY_SIZE_MAX, FILE_HEADER_SIZE, record_size
+from levrier.persistence.journal_format import BATCH_SIZE_MAX, ENTRY_SIZE_MAX, FILE_HEADER_SIZE, record_size
 from levrier.persistence.journal_rewrite import CHUNK_SIZE
 from levrier.persistence.simulated_storage import SimulatedStorage
 from levrier.persistence.storage import DiskStorage
@@ -172,9 +172,13 @@ def test_preallocation_is_synced_before_an_append_uses_it() -> None:
     journal = open_journal(storage)
     allocated = journal.allocated_size
     entries = chain(1, 14, body=b"x" * 300)
+    grown = []
     for entry in entries:
+        before = storage.calls
         journal.append([entry])
+        grown.append([call.name for call in storage.audit if call.number > before])
     assert journal.allocated_size > allocated
+    assert sorted({tuple(calls) for calls in grown}) == [("write", "datasync"), ("write", "sync", "write", "datasync")]
     assert len(storage.content(JOURNAL) or b"") == journal.allocated_size
     assert not any((storage.content(JOURNAL) or b"")[journal.size :])
 
@@ -698,6 +702,26 @@ def test_a_failed_durable_mark_leaves_the_log_usable() -> None:
 
 
 # On the real disk
+
+
+def test_a_batch_above_the_limit_is_written_in_parts(tmp_path: Path) -> None:
+    """No write is longer than the longest tail that a boot would cut; all of the batch counts, or nothing."""
+    storage, path = DiskStorage(), tmp_path / "journal.wal"
+    entries = chain(1, 3, body=bytes(BATCH_SIZE_MAX // 2))
+    journal = open_journal(storage, path)
+    journal.append(entries)
+    assert journal.last_op == 3
+    file = storage.open(path, create=False)
+    claims = [
+        int.from_bytes(file.read(FILE_HEADER_SIZE + index * record_size(entries[0].header.size) + 24, 8), "little")
+        for index in range(2)
+    ]
+    assert claims == [FILE_HEADER_SIZE, FILE_HEADER_SIZE + record_size(entries[0].header.size)]
+    file.close()
+    journal.close()
+    journal = open_journal(storage, path)
+    assert (ops(journal), journal.cut_bytes) == ([1, 2, 3], 0)
+    journal.close()
 
 
 def test_the_real_disk_keeps_a_log(tmp_path: Path) -> None:

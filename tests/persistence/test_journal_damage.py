@@ -19,6 +19,7 @@ from levrier.persistence.journal_format import (
     encode_record_header,
     record_size,
 )
+from levrier.persistence.journal_scan import scan
 from levrier.persistence.simulated_storage import SimulatedStorage
 from levrier.persistence.storage import DiskStorage
 from levrier.wire.prepare import Prepare
@@ -247,6 +248,32 @@ def test_damage_in_the_first_entry_after_a_rewrite_is_refused() -> None:
     journal.close()
     storage.flip(JOURNAL, FILE_HEADER_SIZE + RECORD_HEADER_SIZE + BODY)
     refused(storage)
+
+
+def test_damage_in_the_last_entry_after_a_rewrite_is_refused() -> None:
+    """Nothing was appended behind it, yet the rewrite closed with a durable mark."""
+    storage = disk()
+    journal = open_journal(storage)
+    entries = chain(1, 4)
+    journal.append(entries)
+    journal.drain(1)
+    end = journal.size - RECORD_HEADER_SIZE
+    journal.close()
+    storage.flip(JOURNAL, end - record_size(len(entries[3].frame)) + RECORD_HEADER_SIZE + BODY)
+    assert refused(storage).op == 4
+
+
+@pytest.mark.parametrize("window_size", [*range(41, 140, 3), 4096])
+def test_evidence_is_found_wherever_a_window_ends(window_size: int) -> None:
+    """The scan reads in windows: neither an entry nor a header that lies across two of them is missed."""
+    entries = chain(1, 3)
+    storage = written(singles(entries))
+    file = storage.open(JOURNAL, create=False)
+    found = scan(file, path=JOURNAL, group=GROUP, window_size=window_size)
+    assert [header.op for header, _ in found.entries] == [1, 2, 3]
+    flip_in(storage, entries, 1, BODY)
+    with pytest.raises(JournalDamaged):
+        scan(file, path=JOURNAL, group=GROUP, window_size=window_size)
 
 
 def test_a_wrong_parent_with_a_later_append_behind_it_is_refused() -> None:

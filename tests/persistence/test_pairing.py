@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from levrier.persistence.errors import CheckpointAhead, CheckpointMismatch, IdentityMismatch, SuperblockMissing
+from levrier.persistence.errors import (
+    CheckpointAhead,
+    CheckpointMismatch,
+    IdentityMismatch,
+    JournalMissing,
+    SuperblockMissing,
+)
 from levrier.persistence.pairing import NO_SNAPSHOT, Accept, Pairing, check_identity, check_pairing, check_presence
 from levrier.persistence.superblock import VsrState
 
@@ -92,6 +98,25 @@ def test_b010_a_journal_or_snapshot_without_a_superblock_is_refused() -> None:
 
 
 def test_b015_a_log_without_a_record_is_a_blank_member() -> None:
-    """B-015, D-31."""
-    assert check_presence(Path("/data"), superblock=False, journal=False, snapshot=False) == Accept()
-    assert check_presence(Path("/data"), superblock=True, journal=False, snapshot=False) == Accept()
+    """B-015, D-31: also when the file is not there yet."""
+    for superblock in (False, True):
+        for journal_file in (True, False):
+            found = check_presence(
+                Path("/data"), superblock=superblock, journal=False, snapshot=False, journal_file=journal_file
+            )
+            assert found == Accept()
+
+
+def test_br22_a_lost_log_is_not_taken_for_an_empty_one() -> None:
+    """BR-22: a snapshot or a commit point without a log file is refused, and the file is named."""
+    for commit_max, snapshot, word in ((0, True, "snapshot.bin"), (7, False, "op 7")):
+        refusal = check_presence(
+            Path("/data"), superblock=True, journal=False, snapshot=snapshot, journal_file=False, commit_max=commit_max
+        )
+        assert isinstance(refusal, JournalMissing)
+        assert "journal.wal" in str(refusal)
+        assert word in str(refusal)
+        present = check_presence(
+            Path("/data"), superblock=True, journal=False, snapshot=snapshot, commit_max=commit_max
+        )
+        assert present == Accept()

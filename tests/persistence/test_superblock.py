@@ -423,6 +423,24 @@ def test_br19_a_crash_behind_any_call_keeps_the_old_or_the_new(tear: Tear | None
         check(storage, done)
 
 
+def test_what_a_start_read_after_a_kill_survives_a_loss_of_power() -> None:
+    """The process was killed between rename and directory sync: who read the new view must never wake up in the old one."""
+    storage = written(PAYLOADS[0])
+    store = opened(storage)
+    before = storage.calls
+    store.write(PAYLOADS[1])
+    renamed = next(call.number for call in storage.audit if call.number > before and call.name == "rename")
+    storage = written(PAYLOADS[0])
+    store = opened(storage)
+    storage.faults.crash_after = renamed
+    with pytest.raises(Crashed):
+        store.write(PAYLOADS[1])
+    storage.kill()
+    assert opened(storage).read_payload() == PAYLOADS[1]
+    storage.crash(tear=Tear.LOSE)
+    assert opened(storage).read_payload() == PAYLOADS[1]
+
+
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 def test_br51_a_refusal_of_any_call_can_be_retried_or_restarted(error: int) -> None:
     """BR-51 at the superblock: a failed write aims at the same copy again."""
