@@ -7,6 +7,8 @@ cannot be torn apart (rule 9).
 from collections.abc import Callable
 from typing import Any, Final
 
+from loguru import logger
+
 from levrier.actors.bus import messages as bus_messages
 from levrier.actors.client_table import messages as client_table_messages
 from levrier.actors.consensus import effects
@@ -17,7 +19,6 @@ from levrier.actors.journal import messages as journal_messages
 from levrier.actors.metadata import messages as metadata_messages
 from levrier.actors.runtime import FatalReason, Handlers, NodeActor, Recipient, Runtime
 from levrier.actors.superblock import messages as superblock_messages
-from loguru import logger
 
 _LEVELS: Final[dict[Severity, str]] = {
     Severity.DEBUG: "DEBUG",

@@ -16,15 +16,18 @@ class LogMirror:
     __slots__ = ("_headers", "_outstanding", "last_op", "snapshot_op")
 
     def __init__(self, *, headers: Iterable[PrepareHeader] = (), snapshot_op: int = 0) -> None:
-        """`headers` are durable, in ascending op order."""
+        """`headers` are durable, in ascending op order; what is below the snapshot and not drained yet does not count."""
         self._headers: dict[int, PrepareHeader] = {}
         self._outstanding: set[int] = set()
         self.snapshot_op = snapshot_op
         self.last_op = snapshot_op
+        previous = 0
         for header in headers:
-            assert header.op > self.last_op or not self._headers
-            self._headers[header.op] = header
-            self.last_op = max(self.last_op, header.op)
+            assert header.op > previous
+            previous = header.op
+            if header.op >= snapshot_op:
+                self._headers[header.op] = header
+                self.last_op = header.op
 
     @property
     def outstanding_count(self) -> int:
