@@ -76,6 +76,8 @@ class _Stage(IntEnum):
 
 
 _COMMIT: Final = _Stage.COMMIT
+_IN_LOG: Final = (_COMMIT, _Stage.REGISTER, _Stage.LOGOUT)
+"""Stages in which the request is with ClientTable and Consensus; an answer that does not fit the stage is surplus."""
 
 
 class _Pending:
@@ -355,6 +357,8 @@ class Gateway:
     # One request goes on.
 
     def _on_reply(self, pending: _Pending, answer: bus.Reply) -> None:
+        if pending.stage not in _IN_LOG:
+            return
         frame = answer.frame
         self._commit.raise_to(int.from_bytes(frame[_COMMIT_OFFSET : _COMMIT_OFFSET + 8], "little"))
         self._pending = None
@@ -389,11 +393,15 @@ class Gateway:
         self._write(query_reply(pending.header, b"", session=pending.header.session, commit=header.commit))
 
     def _on_deny(self, pending: _Pending, answer: bus.Deny) -> None:
+        if pending.stage not in _IN_LOG:
+            return
         self._commit.raise_to(answer.commit)
         self._pending = None
         self._deny(pending.header, answer.code)
 
     def _on_evict(self, pending: _Pending, answer: bus.Evict) -> None:
+        if pending.stage not in _IN_LOG:
+            return
         self._pending = None
         session = self._session
         if session is not None and pending.header.session == session.epoch:
@@ -401,7 +409,8 @@ class Gateway:
         self._evict(pending.header, answer.reason)
 
     def _on_query_answer(self, pending: _Pending, answer: bus.QueryAnswer) -> None:
-        assert pending.stage is _Stage.QUERY
+        if pending.stage is not _Stage.QUERY:
+            return
         self._commit.raise_to(answer.commit)
         self._pending = None
         if answer.status:
@@ -410,7 +419,8 @@ class Gateway:
             self._answer_query(pending.header, answer.body)
 
     def _on_credentials(self, pending: _Pending, answer: bus.Credentials) -> None:
-        assert pending.stage is _Stage.CREDENTIALS
+        if pending.stage is not _Stage.CREDENTIALS:
+            return
         attempt = pending.login
         assert attempt is not None
         if not answer.bootstrapped:
@@ -427,7 +437,8 @@ class Gateway:
         )
 
     def _on_password_verified(self, pending: _Pending, answer: bus.PasswordVerified) -> None:
-        assert pending.stage is _Stage.VERIFICATION
+        if pending.stage is not _Stage.VERIFICATION:
+            return
         attempt = pending.login
         assert attempt is not None
         if not answer.matches or attempt.user_id is None:
@@ -441,7 +452,8 @@ class Gateway:
         self._effects.append(Preflight(request=request))
 
     def _on_segment_size(self, pending: _Pending, answer: bus.SegmentSize) -> None:
-        assert pending.stage is _Stage.SEGMENT_SIZE
+        if pending.stage is not _Stage.SEGMENT_SIZE:
+            return
         self._pending = None
         try:
             admission.check_cap(pending.body, answer.segment_size)
@@ -452,7 +464,8 @@ class Gateway:
         self._submit(pending.header, pending.body)
 
     def _on_node_status(self, pending: _Pending, answer: bus.NodeStatus) -> None:
-        assert pending.stage is _Stage.STATUS
+        if pending.stage is not _Stage.STATUS:
+            return
         self._pending = None
         self._commit.raise_to(answer.commit)
         facts = {

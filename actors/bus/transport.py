@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
     from levrier.actors.bus.ports import Sink
 
 BACKLOG: Final = 1024
 WRITE_HIGH: Final = 256 * 1024
 WRITE_LOW: Final = 64 * 1024
+LINGER_SECONDS: Final = 5.0
+"""How long a connection that is being closed may take to read what it is owed."""
 
 assert WRITE_LOW < WRITE_HIGH
 
@@ -111,6 +114,10 @@ class TcpTransport:
         """A connection is gone. For the protocol objects."""
         self._protocols.pop(number, None)
 
+    def after(self, seconds: float, action: Callable[[], None]) -> asyncio.TimerHandle:
+        """Do something later. For the protocol objects."""
+        return self._loop.call_later(seconds, action)
+
     @property
     def sink(self) -> Sink | None:
         """Whom to tell; nobody after `stop`."""
@@ -131,6 +138,7 @@ class _ClientProtocol(asyncio.Protocol):
         self._number = 0
         self._full = False
         self._reading = True
+        self._linger: asyncio.TimerHandle | None = None
 
     # Called by the event loop.
 
@@ -163,6 +171,7 @@ class _ClientProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._transport = None
+        self._stop_lingering()
         if not self._number:
             return
         self._owner.release(self._number)
@@ -196,13 +205,21 @@ class _ClientProtocol(asyncio.Protocol):
             return
         if abort:
             self._transport.abort()
-        else:
-            self._transport.close()
+            return
+        self._transport.close()
+        if self._transport is not None and self._transport.get_write_buffer_size() and self._linger is None:
+            self._linger = self._owner.after(LINGER_SECONDS, self._transport.abort)
 
     def end(self) -> None:
         """Close the socket; nothing may stay behind in the loop."""
+        self._stop_lingering()
         if self._transport is not None:
             self.close(abort=self._transport.get_write_buffer_size() > 0)
+
+    def _stop_lingering(self) -> None:
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
 
 
 def _peer(name: tuple[str, int] | tuple[str, int, int, int] | None) -> str:

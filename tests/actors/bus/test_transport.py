@@ -4,6 +4,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from levrier.actors.metadata.messages import FindCredentials, Query
 from levrier.actors.runtime import FatalReason, Probe, ThreadedRuntime
 from levrier.wire.codes import CommandCode, EvictionReason, Operation
 from levrier.wire.requests.streams import CreateStream
+from tests.actors.bus import tls_identity
 from tests.actors.bus.rig import CLIENT, SETTINGS, Answer, committed, credentials, query, register, request, ticket_of
 
 BEYOND_BUFFERS = 24 << 20
@@ -29,9 +31,15 @@ CREATE = request(Operation.CREATE_STREAM, CreateStream(name="prod").encode())
 class SocketRig:
     """A node that consists of its Bus."""
 
-    def __init__(self, *, limits: BusLimits, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, *, limits: BusLimits, tls: ssl.SSLContext | None, use_uvloop: bool) -> None:
         self.failures: list[FatalReason] = []
-        self.runtime = ThreadedRuntime("test", arrangement={"bus": "io"}, on_failure=self.failures.append, workers=1)
+        self.runtime = ThreadedRuntime(
+            "test",
+            arrangement={"bus": "io"},
+            on_failure=self.failures.append,
+            workers=1,
+            use_uvloop=use_uvloop,
+        )
         self.table: Probe[Preflight] = Probe("client_table")
         self.metadata: Probe[Any] = Probe("metadata")
         self.transport = TcpTransport(loop=self.runtime.loop, host="127.0.0.1", port=0, tls=tls)
@@ -106,8 +114,10 @@ class Peer:
 
 
 @contextmanager
-def node(*, limits: BusLimits | None = None, tls: ssl.SSLContext | None = None) -> Iterator[SocketRig]:
-    rig = SocketRig(limits=limits or BusLimits(), tls=tls)
+def node(
+    *, limits: BusLimits | None = None, tls: ssl.SSLContext | None = None, use_uvloop: bool = False
+) -> Iterator[SocketRig]:
+    rig = SocketRig(limits=limits or BusLimits(), tls=tls, use_uvloop=use_uvloop)
     rig.runtime.start()
     try:
         yield rig
@@ -117,8 +127,10 @@ def node(*, limits: BusLimits | None = None, tls: ssl.SSLContext | None = None) 
     assert rig.transport.connections == 0
 
 
-def test_ping_login_write_and_read_over_a_socket() -> None:
-    with node() as rig:
+@pytest.mark.parametrize("use_uvloop", [False, True], ids=["asyncio", "uvloop"])
+def test_ping_login_write_and_read_over_a_socket(*, use_uvloop: bool) -> None:
+    """Where uvloop is not installed, both run on the standard loop."""
+    with node(use_uvloop=use_uvloop) as rig:
         peer = rig.connect()
         peer.send(PING)
         assert peer.receive().status == 0
@@ -249,3 +261,33 @@ def test_a_transport_that_was_never_started_leaves_no_socket() -> None:
     runtime.stop()
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(transport.address, timeout=10)
+
+
+def test_tls_on_the_same_port(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    certificate.write_text(tls_identity.CERTIFICATE, encoding="ascii")
+    key.write_text(tls_identity.KEY, encoding="ascii")
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    own.load_cert_chain(certificate, key)
+    trusting = ssl.create_default_context(cadata=tls_identity.CERTIFICATE)
+    with node(tls=own) as rig:
+        plain = socket.create_connection(rig.address, timeout=10)
+        peer = Peer(trusting.wrap_socket(plain, server_hostname="localhost"))
+        peer.send(PING * 3)
+        assert [peer.receive().status for _ in range(3)] == [0, 0, 0]
+        rig.log_in(peer)
+        peer.close()
+        assert rig.next_preflight().request.header.request == DISCONNECT_REQUEST
+
+
+def test_a_peer_that_is_closed_but_does_not_read_what_it_is_owed_is_not_waited_for_at_the_end() -> None:
+    with node() as rig:
+        deaf = rig.connect()
+        rig.log_in(deaf)
+        deaf.send(query(CommandCode.GET_STREAMS))
+        rig.metadata.wait()
+        ticket = rig.metadata.take().ticket
+        rig.bus.tell(bus.QueryAnswer(ticket=ticket, status=0, body=bytes(BEYOND_BUFFERS), commit=12))
+        rig.bus.tell(bus.Received(connection=ticket.connection, data=bytes(256)))
+        assert rig.next_preflight().request.header.request == DISCONNECT_REQUEST
+    deaf.close()
