@@ -71,8 +71,8 @@ def refused(storage: SimulatedStorage) -> JournalDamaged:
     return caught.value
 
 
-def forged(frames_: list[bytes]) -> SimulatedStorage:
-    """A log of records whose own checksums are right, whatever the prepares in them are; no record covers another."""
+def forged(frames_: list[bytes], *, durable_offset: int = FILE_HEADER_SIZE) -> SimulatedStorage:
+    """A log of records whose own checksums are right, whatever the prepares in them and their claims are."""
     content = encode_file_header(group=GROUP, epoch=EPOCH)
     for frame in frames_:
         content += encode_record_header(
@@ -80,7 +80,7 @@ def forged(frames_: list[bytes]) -> SimulatedStorage:
             length=len(frame),
             check=xxh3_64_intdigest(frame) & 0xFFFF_FFFF,
             epoch=EPOCH,
-            durable_offset=FILE_HEADER_SIZE,
+            durable_offset=durable_offset,
         )
         content += frame.ljust(record_size(len(frame)) - RECORD_HEADER_SIZE, b"\0")
     storage = disk()
@@ -352,6 +352,14 @@ def test_a_record_whose_prepare_is_wrong_is_no_entry(bad: bytes) -> None:
     journal = open_journal(forged([prepare(1).frame, bad]))
     assert ops(journal) == [1]
     assert journal.cut_bytes > 0
+
+
+def test_a_record_that_claims_what_comes_after_it_is_neither_entry_nor_evidence() -> None:
+    """Nothing behind a record can have been durable when it was written."""
+    storage = forged([prepare(1).frame], durable_offset=FILE_HEADER_SIZE + 8)
+    journal = open_journal(storage)
+    assert ops(journal) == []
+    assert journal.cut_offset == FILE_HEADER_SIZE
 
 
 def test_forged_records_are_read_when_they_are_right() -> None:
