@@ -134,7 +134,6 @@ class CheckpointCore:
         assert self._attempt.phase is Phase.WRITING
         if renamed:
             self._file_op = self._attempt.op
-            self._last = None
         return self._fail(reason)
 
     def on_recorded(self, op: int) -> Effect:

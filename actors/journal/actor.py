@@ -134,11 +134,10 @@ class JournalActor(NodeActor):
         self._consensus.tell(consensus.Appended(positions=_positions(batch)))
 
     def _refuse_behind(self, batch: _Batch, reason: str) -> None:
-        """Which truncation ends the refusal is the log's to say, where it refuses by itself."""
-        failed_from = self._journal.failed_from
-        self._refused_from = batch[0].prepare.header.op if failed_from is None else failed_from
+        """Until a truncation from the first op of the batch, which is what Consensus owes for it."""
+        self._refused_from = batch[0].prepare.header.op
         self._refusal = reason
-        logger.error("{} appends from op {} on failed: {}", len(batch), batch[0].prepare.header.op, reason)
+        logger.error("{} appends from op {} on failed: {}", len(batch), self._refused_from, reason)
         self._tell_failed(batch, reason)
 
     def _tell_failed(self, batch: _Batch, reason: str) -> None:

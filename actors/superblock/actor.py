@@ -53,7 +53,7 @@ class SuperblockActor(NodeActor):
         wait_nanos = 0 if checkpoints else self._core.gate_wait_nanos(self.runtime.clock.monotonic_nanos())
         if not views and not checkpoints:
             return
-        if wait_nanos and not self._core.is_durable:
+        if wait_nanos:
             self._answer_failed(views, checkpoints, f"not tried for another {wait_nanos // 1_000_000} ms")
         elif self._write():
             self._answer_written(views, checkpoints)

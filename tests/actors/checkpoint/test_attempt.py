@@ -208,6 +208,17 @@ def test_a_file_that_was_renamed_but_not_synced_counts_as_the_newest() -> None:
     assert "holds op 9" in rig.failed(8)
 
 
+def test_a_snapshot_that_never_took_its_place_stands_in_nobodys_way() -> None:
+    rig = CheckpointRig()
+    rig.fail(3, errno.EIO)
+    rig.tell(captured(9))
+    rig.failed(9)
+
+    rig.tell(captured(8))
+
+    rig.finish(8)
+
+
 def test_nothing_is_written_before_the_first_op() -> None:
     """The superblock says op 0 for "no snapshot", so a file at op 0 could not be paired."""
     rig = CheckpointRig()
@@ -241,12 +252,15 @@ def test_stale_answers_change_nothing_in_any_phase() -> None:
     rig.tell(*STALE)
     rig.assert_silent()
 
-    rig.address.tell(captured(9, stream_size=1_000_000))
-    rig.runtime.run()
-    assert rig.storage.exists(TEMPORARY)
+    chunks: list[int] = []
+    rig.address.tell(captured(9, stream_size=1_000_000, between=lambda: chunks.append(1)))
+    rig.runtime.advance(2)
+    written = len(chunks)
+    assert 0 < written < 10
     for each in STALE:
         rig.address.tell(each)
     rig.runtime.run()
+    assert len(chunks) == written
     rig.assert_silent()
 
     rig.runtime.advance(1000)

@@ -194,6 +194,17 @@ def test_a_busy_log_is_not_marked() -> None:
     assert marks(rig) == written
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_tick_between_an_append_and_its_write_marks_nothing(seed: int) -> None:
+    rig = filled(2, seed=seed)
+    rig.tell(journal.Tick())
+    written = marks(rig)
+
+    rig.tell(append(3), journal.Tick())
+
+    assert marks(rig) == written
+
+
 def damaged_tail_after(rig: JournalRig) -> list[int]:
     """The ops a boot finds once the last entry has lost a bit."""
     content = rig.storage.content(WAL)

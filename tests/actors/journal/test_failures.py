@@ -75,7 +75,10 @@ def test_a_truncation_above_the_failure_does_not_end_the_refusal() -> None:
     rig.tell(journal.Truncate(from_op=2), append(2))
 
     assert rig.consensus.take() == consensus.Truncated(from_op=2)
-    assert [each.positions for each in failed(rig)] == [(position(2),)]
+    (message,) = failed(rig)
+    assert message.positions == (position(2),)
+    assert message.reason.startswith("refused until a truncation from op 1: ")
+    assert "EIO" in message.reason
 
 
 def test_a_failed_truncation_leaves_the_refusal_in_place() -> None:

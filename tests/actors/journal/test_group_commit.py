@@ -58,10 +58,11 @@ def test_ten_appends_that_wait_together_share_one_write_and_one_sync() -> None:
 
 def test_a_batch_ends_when_it_has_enough_bytes() -> None:
     size = BATCH_SIZE_MAX // 2
-    told = run_threaded(new_storage(), [append(op, body_size=size) for op in range(1, 4)], messages=2)
+    told = run_threaded(new_storage(), [append(op, body_size=size) for op in range(1, 6)], messages=3)
 
     assert told.take() == consensus.Appended(positions=tuple(position(op, body_size=size) for op in (1, 2)))
-    assert told.take() == consensus.Appended(positions=(position(3, body_size=size),))
+    assert told.take() == consensus.Appended(positions=tuple(position(op, body_size=size) for op in (3, 4)))
+    assert told.take() == consensus.Appended(positions=(position(5, body_size=size),))
 
 
 @pytest.mark.parametrize("seed", range(20))
