@@ -24,6 +24,7 @@ class SimulatedClient:
         self.closed = False
         self.reading = True
         self.read_by_node = True
+        self.writes = 0
         self._transport = transport
         self._decoder = FrameDecoder()
         self._frames: deque[bytes] = deque()
@@ -91,6 +92,7 @@ class SimulatedClient:
 
     def deliver(self, data: bytes) -> bool:
         """The node writes. False when too much is unread."""
+        self.writes += 1
         if self.reading:
             self._frames.extend(self._decoder.feed(data))
             return True

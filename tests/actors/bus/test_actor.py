@@ -137,6 +137,7 @@ def test_answers_of_one_batch_leave_in_one_write() -> None:
     client.send(PING + PING)
     rig.runtime.run()
     assert [Answer.of(frame).status for frame in client.take_all()] == [0, 0]
+    assert client.writes == 1
 
 
 def test_a_client_that_breaks_the_framing_is_closed_and_the_others_are_served() -> None:
