@@ -18,9 +18,11 @@ from levrier.wire.identifiers import Identifier
 from levrier.wire.protocol_version import CURRENT
 from levrier.wire.replies import result_code
 from levrier.wire.requests.login import LoginWithPassword
-from levrier.wire.requests.streams import CreateStream, UpdateStream
+from levrier.wire.requests.streams import CreateStream, DeleteStream, UpdateStream
+from levrier.wire.requests.topics import GetTopics
 from levrier.wire.responses.login import LoginResponse
-from levrier.wire.responses.streams import StreamList
+from levrier.wire.responses.streams import StreamDetails, StreamList
+from levrier.wire.responses.topics import TopicList
 
 ANSWER_SECONDS = 60.0
 EVICTION_COMMAND = 13
@@ -67,6 +69,16 @@ def create_stream(name: str) -> bytes:
 def rename_stream(stream: int | str, name: str) -> bytes:
     """A body."""
     return UpdateStream(stream=Identifier(stream), name=name).encode()
+
+
+def delete_stream(stream: int | str) -> bytes:
+    """A body."""
+    return DeleteStream(stream=Identifier(stream)).encode()
+
+
+def created_id(answer: bytes) -> int:
+    """The id of the stream that an answer to CreateStream tells."""
+    return StreamDetails.decode(answer[HEADER_SIZE + 4 :]).stream.id
 
 
 @dataclass
@@ -149,6 +161,11 @@ class RawClient:
         """Id and name of every stream."""
         listed = StreamList.decode(self.query(CommandCode.GET_STREAMS))
         return [(stream.id, stream.name) for stream in listed.streams]
+
+    def topics(self, stream: int) -> list[str]:
+        """The names of a stream's topics."""
+        body = GetTopics(stream=Identifier(stream)).encode()
+        return [topic.name for topic in TopicList.decode(self.query(CommandCode.GET_TOPICS, body)).topics]
 
     def close(self) -> None:
         """Close the socket."""

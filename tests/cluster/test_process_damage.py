@@ -121,9 +121,7 @@ def test_a_missing_superblock_refuses(spawn: Spawn, plain: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("copy", ["a", "b"])
-def test_a_damaged_copy_of_the_superblock_refuses(
-    spawn: Spawn, checkpointed: Path, tmp_path: Path, copy: str
-) -> None:
+def test_a_damaged_copy_of_the_superblock_refuses(spawn: Spawn, checkpointed: Path, tmp_path: Path, copy: str) -> None:
     """BR-22, the superblock unreadable: either copy may have been the newer one (D-08)."""
     data = Path(shutil.copytree(checkpointed, tmp_path / "data"))
     damaged = data / "metadata" / f"superblock.{copy}"
