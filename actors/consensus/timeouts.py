@@ -1,11 +1,11 @@
 """The seven timers of a replica, in whole ticks (consensus specification 3).
 
 A fired timer keeps firing at every tick until something re-arms or stops it. Only the prepare timer backs off; its jitter
-comes from a generator of its own, seeded with the replica index XOR the group, so that replicas differ and runs repeat.
+comes from a generator of its own (SplitMix64), seeded with the replica index XOR the group, so that replicas differ and
+runs repeat.
 Which message a firing sends is decided elsewhere.
 """
 
-from random import Random
 from typing import Final
 
 TICK_MILLISECONDS: Final = 10
@@ -23,6 +23,27 @@ VIEW_CHANGE_STATUS_TICKS: Final = 500
 REQUEST_START_VIEW_TICKS: Final = 100
 
 assert COMMIT_MESSAGE_TICKS * 2 < NORMAL_HEARTBEAT_TICKS, "a lost heartbeat must not cause an election"
+
+
+_U64_MASK: Final = (1 << 64) - 1
+
+
+class Jitter:
+    """A small repeatable source of numbers: SplitMix64. For spreading retries, for nothing that must be secret."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed & _U64_MASK
+
+    def up_to(self, limit: int) -> int:
+        """A number from 0 to `limit`, both included; the next one each time."""
+        assert limit >= 0
+        self._state = (self._state + 0x9E3779B97F4A7C15) & _U64_MASK
+        mixed = self._state
+        mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _U64_MASK
+        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _U64_MASK
+        return (mixed ^ mixed >> 31) % (limit + 1)
 
 
 class Timeout:
@@ -58,12 +79,12 @@ class Timeout:
         self.remaining = self.after
         self.attempts = 0
 
-    def back_off(self, jitter: Random) -> None:
+    def back_off(self, jitter: Jitter) -> None:
         """Wait longer than the last time: the doubled interval, at most sixteen times, and up to as much again."""
         assert self.ticking
         self.attempts += 1
         base = self.after << min(self.attempts, BACKOFF_SHIFT_MAX)
-        self.remaining = base + jitter.randint(0, base)
+        self.remaining = base + jitter.up_to(base)
 
     def tick(self) -> None:
         """One tick has passed."""
@@ -86,7 +107,7 @@ class Timeouts:
     )
 
     def __init__(self, *, replica: int, group: int) -> None:
-        self.jitter = Random(replica ^ group)
+        self.jitter = Jitter(replica ^ group)
         self.prepare = Timeout(PREPARE_TICKS)
         self.commit_message = Timeout(COMMIT_MESSAGE_TICKS)
         self.normal_heartbeat = Timeout(NORMAL_HEARTBEAT_TICKS)

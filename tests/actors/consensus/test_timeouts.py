@@ -1,12 +1,10 @@
 """The timers, tick by tick."""
 
-from random import Random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levrier.actors.consensus.timeouts import Timeout, Timeouts
+from levrier.actors.consensus.timeouts import Jitter, Timeout, Timeouts
 
 
 def ticked(timer: Timeout, count: int) -> Timeout:
@@ -66,7 +64,7 @@ def test_a_stopped_timer_cannot_be_reset() -> None:
 @given(seed=st.integers(0, 2**32), attempts=st.integers(1, 9))
 def test_back_off_waits_at_least_the_doubled_interval(seed: int, attempts: int) -> None:
     """C-024: and at most as much again on top, never more than 32 intervals in all."""
-    timer, jitter = Timeout(25), Random(seed)
+    timer, jitter = Timeout(25), Jitter(seed)
     timer.start()
     for _ in range(attempts):
         timer.back_off(jitter)
@@ -79,14 +77,14 @@ def test_starting_forgets_the_back_off() -> None:
     """Section 3."""
     timer = Timeout(25)
     timer.start()
-    timer.back_off(Random(1))
+    timer.back_off(Jitter(1))
     timer.start()
     assert (timer.remaining, timer.attempts) == (25, 0)
 
 
 def test_the_jitter_follows_replica_and_group() -> None:
     """Section 3: seeded by replica XOR group, so that replicas differ and runs repeat."""
-    first, again, other = (Timeouts(replica=replica, group=8).jitter.randint(0, 1 << 60) for replica in (1, 1, 2))
+    first, again, other = (Timeouts(replica=replica, group=8).jitter.up_to(1 << 60) for replica in (1, 1, 2))
     assert first == again
     assert first != other
 
@@ -103,3 +101,17 @@ def test_the_seven_intervals() -> None:
         timeouts.view_change_status.after,
         timeouts.request_start_view.after,
     ] == [25, 50, 500, 50, 50, 500, 100]
+
+
+def test_the_jitter_is_spread_over_the_whole_interval() -> None:
+    """Section 3: uniform, both ends included."""
+    jitter = Jitter(7)
+    drawn = [jitter.up_to(9) for _ in range(1000)]
+    assert sorted(set(drawn)) == list(range(10))
+    assert max(map(drawn.count, range(10))) < 150
+
+
+def test_the_jitter_is_splitmix64() -> None:
+    """The first outputs of the published generator for seed 0."""
+    jitter = Jitter(0)
+    assert [jitter.up_to((1 << 64) - 1) for _ in range(2)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]
