@@ -106,7 +106,7 @@ def test_a_success_forgets_the_failures() -> None:
 
 
 def test_a_disk_that_never_answers_silences_the_primary() -> None:
-    """D-15, BR-46: half of the heartbeat timeout without progress."""
+    """D-15: half of the heartbeat timeout without progress."""
     replica = replica_of()
     prepare = admit(replica, 1)
     for _ in range(DISK_SILENCE_TICKS):

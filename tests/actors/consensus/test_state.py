@@ -129,7 +129,7 @@ def test_the_primary_of_a_view_is_arithmetic(view: int, primary: int) -> None:
 
 
 def test_the_newest_observed_view_is_kept() -> None:
-    """C-032: 5 then 2."""
+    """Section 2: 5 then 2."""
     state = replica_of().state
     state.observe_view(5)
     state.observe_view(2)

@@ -89,7 +89,7 @@ def test_the_prepare_timer_stops_on_a_replica_that_does_not_lead() -> None:
 
 
 def test_a_primary_counts_its_heartbeats() -> None:
-    """C-031: it stays Normal."""
+    """Section 3: it stays Normal; alone there is nobody to tell."""
     replica = replica_of()
     for _ in range(2 * COMMIT_MESSAGE_TICKS):
         replica.on_tick()
