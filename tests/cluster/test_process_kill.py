@@ -21,24 +21,30 @@ KILLS = 10
 LONG_KILLS = 200
 CHECKPOINT_KILLS = 4
 LONG_CHECKPOINT_KILLS = 100
-SECONDS_MAX = 0.9
-"""The latest instant of a kill after the clients connected; their logins take the first part of it."""
+SECONDS_MAX = 0.5
+"""The latest instant of a kill, from the moment that it is counted from."""
 
 RECORDING_CLIENT = 0xFEED
 SMALL_SLOTS = 256
 
 
-async def load_until_killed(node: NodeProcess, ledger: Ledger, recorder: Recorder, seconds: float) -> None:
-    """Both clients work until the node is shot after `seconds`."""
+async def load_until_killed(node: NodeProcess, ledger: Ledger, recorder: Recorder, random: Random) -> None:
+    """Both clients work until the node is shot: some time after the SDK logged in, or, one time in five, connected."""
     client = never_reconnecting(node.address)
     await client.connect()
+    logged_in = asyncio.Event()
+    if random.random() < 0.2:
+        logged_in.set()
 
     async def work() -> None:
         await client.login_user("iggy", "iggy")
+        logged_in.set()
         while True:
             await ledger.advance(client)
 
     loads = [asyncio.create_task(work()), asyncio.create_task(asyncio.to_thread(recorder.load, node.host, node.port))]
+    await logged_in.wait()
+    seconds = random.uniform(0.0, SECONDS_MAX)
     ended, _ = await asyncio.wait(loads, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     assert not ended, f"a load ended by itself: {ended}"
     node.shoot()
@@ -68,7 +74,7 @@ def run_kills(spawn: Spawn, data: Path, *, kills: int, seed: int, **limits: int)
     recorder = Recorder(Random(f"recorder/{seed}"), RECORDING_CLIENT)
     node = spawn(data, **limits).ready()
     for _ in range(kills):
-        asyncio.run(load_until_killed(node, ledger, recorder, random.uniform(0.0, SECONDS_MAX)))
+        asyncio.run(load_until_killed(node, ledger, recorder, random))
         node.wait()
         node = spawn(data, **limits).ready()
         with RawClient(node.host, node.port, client=RECORDING_CLIENT) as connection:
