@@ -59,6 +59,14 @@ def print_record(record: Row, *, as_json: bool) -> None:
     _console().print(table)
 
 
+def print_done(message: str, what: Row, *, as_json: bool) -> None:
+    """Something was done that has no answer of its own: a sentence; or a JSON object that names it."""
+    if as_json:
+        print_json(what)
+    else:
+        sys.stdout.write(f"{message}\n")
+
+
 def print_json(value: object) -> None:
     """JSON on stdout, one document, ending in a newline."""
     sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")

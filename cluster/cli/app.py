@@ -1,0 +1,70 @@
+"""The command line: its commands, and how errors become a sentence and an exit status (D-36)."""
+
+import typer
+
+from levrier.cluster.boot import BootRefused
+from levrier.cluster.cli import bench, catalogue, demo, inspect, serve, status
+from levrier.cluster.cli.asking import asks
+from levrier.cluster.cli.output import CommandFailed, Exit, say
+from levrier.cluster.client import ClientError, Disconnected
+from levrier.cluster.config import ConfigError
+from levrier.cluster.version import VERSION
+from levrier.persistence.errors import DirectoryInUse, StorageError
+
+app = typer.Typer(
+    name="levrier",
+    help="A metadata node that speaks the Apache Iggy protocol: serve it, ask it, look into its files.",
+    epilog="First steps:  levrier serve   and in another terminal   levrier streams create orders",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"levrier {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """A metadata node that speaks the Apache Iggy protocol: serve it, ask it, look into its files."""
+
+
+app.command("serve")(serve.serve)
+asks(app, "status")(status.status)
+app.add_typer(catalogue.streams, name="streams")
+app.add_typer(catalogue.topics, name="topics")
+app.add_typer(inspect.inspect, name="inspect")
+asks(app, "bench")(bench.bench)
+app.command("demo")(demo.demo)
+
+
+_STATUSES: tuple[tuple[type[Exception], Exit], ...] = (
+    (ConfigError, Exit.COULD_NOT_ASK),
+    (DirectoryInUse, Exit.COULD_NOT_ASK),
+    (Disconnected, Exit.COULD_NOT_ASK),
+    (ClientError, Exit.BAD),
+    (StorageError, Exit.BAD),
+)
+"""The status of each kind of error that a user can cause; the first that fits counts."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; its exit status. Nothing a user can cause ends in a traceback."""
+    try:
+        app(arguments, prog_name="levrier")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(Exit.GOOD)
+    except (CommandFailed, BootRefused) as error:
+        say(f"levrier: {error}")
+        return int(error.status)
+    except tuple(kind for kind, _ in _STATUSES) as error:
+        say(f"levrier: {error}")
+        return int(next(status for kind, status in _STATUSES if isinstance(error, kind)))
+    return int(Exit.GOOD)

@@ -1,0 +1,50 @@
+"""`levrier bench`: load a running node and say what it did."""
+
+import asyncio
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from levrier.cluster.bench import BenchFailed, BenchSettings, Load, run_bench
+from levrier.cluster.cli.asking import Asking
+from levrier.cluster.cli.output import CommandFailed, print_record, say
+
+
+def bench(  # noqa: PLR0917 - each is an option of the command line.
+    asking: Asking,
+    operation: Annotated[Load, typer.Option("--operation", "-o", help="What each request does.")] = Load.UPDATE_STREAM,
+    concurrency: Annotated[
+        int,
+        typer.Option("--concurrency", "-n", min=1, max=4000, help="Connections, each with one request outstanding."),
+    ] = 1,
+    seconds: Annotated[float, typer.Option("--seconds", "-s", min=0.1, help="How long to measure.")] = 5.0,
+    operations: Annotated[int | None, typer.Option("--operations", min=1, help="End after so many instead.")] = None,
+    streams: Annotated[int, typer.Option("--streams", min=1, help="Streams to update or read.")] = 1_000,
+    name_size: Annotated[int, typer.Option("--name-size", min=40, max=255, help="Bytes of the written names.")] = 200,
+) -> None:
+    """Load a node with a closed loop and measure it.
+
+    `checkpoints` counts those that the node finished meanwhile; `max_ms` includes what they cost. Streams that the load
+    needs are created first and stay.
+
+    Example: `levrier bench --concurrency 64 --seconds 10 --json`
+    """
+    address = asking.address
+    settings = BenchSettings(
+        host=address.host,
+        port=address.port,
+        username=asking.username,
+        password=asking.password,
+        load=operation,
+        concurrency=concurrency,
+        seconds=seconds,
+        operations=operations,
+        streams=streams,
+        name_size=name_size,
+    )
+    try:
+        report = asyncio.run(run_bench(settings, progress=lambda done: say(f"{done} operations ...")))
+    except BenchFailed as error:
+        raise CommandFailed(f"{asking.connect}: {error}") from error
+    print_record(asdict(report), as_json=asking.as_json)

@@ -1,0 +1,60 @@
+"""Topic options as a person writes and reads them: `KEY=VALUE`."""
+
+from collections.abc import Sequence
+
+from levrier.cluster.cli.output import CommandFailed, Exit
+from levrier.wire.errors import WireError
+from levrier.wire.options import (
+    KIND_BOOL,
+    KIND_STRING,
+    KIND_UINT8,
+    KIND_UINT32,
+    KIND_UINT64,
+    OptionEntry,
+    decode_block,
+    encode_block,
+)
+from levrier.wire.responses.topics import TopicHeader
+from levrier.wire.topic_options import UNLIMITED, describe_topic_options, parse_strictly
+
+_NUMBERS = frozenset({KIND_UINT8, KIND_UINT32, KIND_UINT64})
+
+
+def parse_options(pairs: Sequence[str]) -> tuple[OptionEntry, ...]:
+    """`KEY=VALUE` pairs as entries; values are written as in a configuration file. Raises `CommandFailed`."""
+    known = [option.key for option in describe_topic_options()]
+    entries = []
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not value:
+            raise CommandFailed(f"option {pair!r}: KEY=VALUE is expected", Exit.COULD_NOT_ASK)
+        if key not in known:
+            raise CommandFailed(f"option {key!r} is not known; known are {', '.join(known)}", Exit.COULD_NOT_ASK)
+        entry = OptionEntry(key, KIND_STRING, value.encode())
+        _check(entry, value)
+        entries.append(entry)
+    return tuple(entries)
+
+
+def shown_options(topic: TopicHeader) -> dict[str, object]:
+    """Every option of a topic and its value; what is not set by the client is what the node resolved."""
+    entries = (*decode_block(topic.derived_options), *decode_block(topic.explicit_options))
+    return {entry.key: _shown(entry) for entry in sorted(entries, key=lambda entry: entry.key)}
+
+
+def _check(entry: OptionEntry, value: str) -> None:
+    try:
+        parse_strictly(encode_block((entry,)))
+    except WireError as error:
+        raise CommandFailed(f"option {entry.key}: {value!r}: {error.what}", Exit.COULD_NOT_ASK) from error
+
+
+def _shown(entry: OptionEntry) -> object:
+    if entry.kind == KIND_STRING:
+        return entry.value.decode(errors="replace")
+    if entry.kind == KIND_BOOL:
+        return entry.value != b"\0"
+    if entry.kind in _NUMBERS:
+        number = int.from_bytes(entry.value, "little")
+        return "unlimited" if entry.kind == KIND_UINT64 and number == UNLIMITED else number
+    return entry.value.hex()

@@ -1,0 +1,95 @@
+"""`levrier serve`: one node in this process, until a signal or its own failure ends it."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from loguru import logger
+
+from levrier.actors.runtime import FatalReason
+from levrier.cluster.cli.output import CommandFailed, Exit
+from levrier.cluster.config import Address, NodeConfig, RootUser
+from levrier.cluster.node import Node
+
+LOG_FORMAT = "{time:YYYY-MM-DDTHH:mm:ss.SSS} {level: <7} {name}: {message}"
+SWITCH_INTERVAL_SECONDS = 0.001
+"""How long one thread may keep the interpreter while another wants it. The default of 5 ms is longer than a whole write."""
+
+
+def serve(
+    data: Annotated[Path, typer.Option("--data", "-d", metavar="DIR", help="Where its files lie.")] = Path(
+        "levrier-data"
+    ),
+    listen: Annotated[
+        str, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where clients connect; port 0 takes a free one.")
+    ] = "127.0.0.1:8090",
+    log_level: Annotated[str, typer.Option("--log-level", help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
+) -> None:
+    """Serve one node.
+
+    When it serves, one line on stdout says so: `ready tcp=HOST:PORT http=- data=DIR pid=N`. Logs go to stderr. SIGTERM or
+    Ctrl-C ends it with status 0; what it had acknowledged is kept.
+
+    The first user is taken from IGGY_ROOT_USERNAME and IGGY_ROOT_PASSWORD (or IGGY_ROOT_PASSWORD_FILE) at the first
+    start. Without them it is iggy / iggy, and only a loopback address may be listened on.
+
+    Examples:
+
+    `levrier serve`
+
+    `levrier serve --data /var/lib/levrier --listen 0.0.0.0:8090`
+    """
+    _log_to_stderr(log_level)
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    config = NodeConfig(data=data, listen=Address.parse(listen), root=root_user(os.environ))
+    asked_to_end = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: asked_to_end.set())
+    node = Node(config, on_failure=_die, use_uvloop=True)
+    sys.stdout.write(f"ready tcp={node.address} http=- data={data.absolute()} pid={os.getpid()}\n")
+    sys.stdout.flush()
+    asked_to_end.wait()
+    logger.info("asked to end")
+    node.stop()
+    logger.info("ended")
+
+
+def root_user(environment: Mapping[str, str]) -> RootUser | None:
+    """The configured first user, None when nobody configured one. Raises `CommandFailed` for half a configuration."""
+    username = environment.get("IGGY_ROOT_USERNAME")
+    password = environment.get("IGGY_ROOT_PASSWORD")
+    file = environment.get("IGGY_ROOT_PASSWORD_FILE")
+    if password is not None and file is not None:
+        raise CommandFailed(
+            "IGGY_ROOT_PASSWORD and IGGY_ROOT_PASSWORD_FILE are both set: unset one", Exit.COULD_NOT_ASK
+        )
+    if file is not None:
+        try:
+            password = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CommandFailed(f"IGGY_ROOT_PASSWORD_FILE: {error}", Exit.COULD_NOT_ASK) from error
+    if password is None:
+        if username is not None:
+            raise CommandFailed("IGGY_ROOT_USERNAME is set without IGGY_ROOT_PASSWORD: set both", Exit.COULD_NOT_ASK)
+        return None
+    return RootUser(username=username if username is not None else "iggy", password=password)
+
+
+def _log_to_stderr(level: str) -> None:
+    logger.remove()
+    try:
+        logger.add(sys.stderr, level=level.upper(), format=LOG_FORMAT, backtrace=False, diagnose=False)
+    except ValueError as error:
+        message = f"log level {level!r}: DEBUG, INFO, WARNING or ERROR is expected"
+        raise CommandFailed(message, Exit.COULD_NOT_ASK) from error
+
+
+def _die(reason: FatalReason) -> None:
+    """The node knows that it is wrong: end at once, before anything more can leave it. The reason is logged already."""
+    sys.stderr.flush()
+    os._exit(reason.status)

@@ -1,0 +1,144 @@
+"""The story behind `levrier demo`: real processes, real clients, kill -9 in the middle of the load.
+
+Every write creates a stream of a name of its own. After each restart the catalogue is read back: each acknowledged name
+has to be there, once. The one write that had no answer when the node died may be there or not.
+"""
+
+import asyncio
+import importlib
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from levrier.cluster.client import Client, ClientError
+from levrier.cluster.process import NodeProcess
+
+WRITERS = 4
+USER = "iggy"
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What was acknowledged and what was there in the end."""
+
+    client: str
+    acknowledged: int = 0
+    kept: int = 0
+    lost: int = 0
+    doubled: int = 0
+    unanswered: int = 0
+    unanswered_kept: int = 0
+
+
+@dataclass(slots=True)
+class _Written:
+    acknowledged: list[str] = field(default_factory=list)
+    unanswered: set[str] = field(default_factory=set)
+
+
+Create = Callable[[str], Awaitable[object]]
+Writer = Callable[[NodeProcess], Awaitable[Create]]
+Tell = Callable[[str], None]
+
+
+async def run_demo(folder: Path, *, operations: int, kills: int, tell: Tell) -> Outcome:
+    """Write `operations` streams between two kills, `kills` times. `tell` gets a line for each step."""
+    name, connect = _writer()
+    tell(f"clients: {name}")
+    written = _Written()
+    node = await NodeProcess.start(folder / "node")
+    tell(f"started a node: {node.address}, pid {node.pid}")
+    try:
+        for number in range(1, kills + 1):
+            await _load_until_killed(node, connect, written, prefix=f"demo-{number}", operations=operations)
+            tell(f"kill -9 number {number} after {len(written.acknowledged)} acknowledged writes")
+            node = await NodeProcess.start(folder / "node", listen=node.address)
+            tell(f"started again: pid {node.pid}")
+        outcome = await _compare(node, written, name)
+    finally:
+        await node.end()
+    return outcome
+
+
+async def _load_until_killed(
+    node: NodeProcess, connect: Writer, written: _Written, *, prefix: str, operations: int
+) -> None:
+    enough = asyncio.Event()
+    goal = len(written.acknowledged) + operations
+
+    async def write(writer: int) -> None:
+        create = await connect(node)
+        number = 0
+        while True:
+            stream = f"{prefix}-{writer}-{number}"
+            number += 1
+            written.unanswered.add(stream)
+            await create(stream)
+            written.unanswered.discard(stream)
+            written.acknowledged.append(stream)
+            if len(written.acknowledged) >= goal:
+                enough.set()
+
+    writers = [asyncio.create_task(write(writer)) for writer in range(WRITERS)]
+    finished = asyncio.create_task(enough.wait())
+    done, _ = await asyncio.wait([finished, *writers], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.sleep(random.random() * 0.02)  # Anywhere inside a write.
+    await node.kill()
+    finished.cancel()
+    for task in writers:
+        task.cancel()
+    failures = [task.exception() for task in done if task in writers and not task.cancelled()]
+    await asyncio.gather(finished, *writers, return_exceptions=True)
+    if not enough.is_set() and failures and failures[0] is not None:
+        raise failures[0]
+
+
+async def _compare(node: NodeProcess, written: _Written, client_name: str) -> Outcome:
+    async with await Client.connect("127.0.0.1", node.port) as client:
+        await client.login(USER, USER)
+        there = Counter(stream.name for stream in await client.get_streams())
+    return Outcome(
+        client=client_name,
+        acknowledged=len(written.acknowledged),
+        kept=sum(name in there for name in written.acknowledged),
+        lost=sum(name not in there for name in written.acknowledged),
+        doubled=sum(count > 1 for count in there.values()),
+        unanswered=len(written.unanswered),
+        unanswered_kept=sum(name in there for name in written.unanswered),
+    )
+
+
+def _writer() -> tuple[str, Writer]:
+    try:
+        sdk: Any = importlib.import_module("apache_iggy")
+    except ImportError:
+        return "levrier's own client (install apache-iggy to use the official SDK)", _own_writer
+    return "the official Apache Iggy SDK", lambda node: _sdk_writer(sdk, node)
+
+
+async def _own_writer(node: NodeProcess) -> Create:
+    client = await Client.connect("127.0.0.1", node.port)
+    await client.login(USER, USER)
+
+    async def create(name: str) -> None:
+        try:
+            await client.create_stream(name)
+        except ClientError:
+            await client.close()
+            raise
+
+    return create
+
+
+async def _sdk_writer(sdk: Any, node: NodeProcess) -> Create:
+    client = sdk.IggyClient(node.address)
+    await client.connect()
+    await client.login_user(USER, USER)
+
+    async def create(name: str) -> None:
+        await client.create_stream(name)
+
+    return create
