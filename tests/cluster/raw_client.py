@@ -32,6 +32,7 @@ EVICTED = -1000
 NOT_COMMITTED = int(ErrorCode.TRANSIENT_NOT_COMMITTED)
 NOT_ACCEPTED = int(ErrorCode.TRANSIENT_NOT_ACCEPTED)
 RETRY_SECONDS = 0.01
+PIPELINE = 100
 _READ = 65536
 
 
@@ -59,6 +60,14 @@ def code(frame: bytes) -> int:
     if header.status or header.operation not in RESULT_FRAMED:
         return header.status
     return result_code(frame[HEADER_SIZE:])
+
+
+def login_frame(client: int, username: str = "iggy", password: str = "iggy") -> bytes:
+    """A Register frame."""
+    body = LoginWithPassword(
+        protocol_version=CURRENT, sdk_name="raw", sdk_version="1", username=username, password=password
+    ).encode()
+    return request(Operation.REGISTER, body, client=client)
 
 
 def create_stream(name: str) -> bytes:
@@ -129,10 +138,7 @@ class RawClient:
 
     def register(self, *, username: str = "iggy", password: str = "iggy") -> bytes:
         """Log in; the answer. A session is bound when it succeeds."""
-        body = LoginWithPassword(
-            protocol_version=CURRENT, sdk_name="raw", sdk_version="1", username=username, password=password
-        ).encode()
-        answer = self.exchange(request(Operation.REGISTER, body, client=self.client))
+        answer = self.exchange(login_frame(self.client, username, password))
         if code(answer) == 0:
             self.epoch = LoginResponse.decode(answer[HEADER_SIZE + 4 :]).session
         return answer
@@ -144,6 +150,15 @@ class RawClient:
     def call(self, operation: int, body: bytes, *, number: int) -> bytes:
         """A replicated request; its final answer."""
         return self.exchange(self.frame(operation, body, number=number))
+
+    def pipeline(self, operation: int, bodies: list[bytes], *, number: int) -> list[bytes]:
+        """Many requests, a batch of them under way at a time; their answers."""
+        answers: list[bytes] = []
+        for start in range(0, len(bodies), PIPELINE):
+            batch = bodies[start : start + PIPELINE]
+            self.send(b"".join(self.frame(operation, body, number=number + start + i) for i, body in enumerate(batch)))
+            answers.extend(self.receive() for _ in batch)
+        return answers
 
     def query(self, command: int, body: bytes = b"") -> bytes:
         """The body of the answer to a NonReplicated command. AssertionError when it is refused."""
