@@ -5,9 +5,12 @@ its superblock before anything else (D-31). Every refusal says which file, what 
 exit status of D-36.
 """
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from loguru import logger
 
@@ -17,7 +20,7 @@ from levrier.actors.runtime import ExitStatus
 from levrier.cluster.config import METADATA_GROUP, NodeConfig, RootUser
 from levrier.cluster.recovery import Recovered, recover
 from levrier.persistence.data_dir import DataDirectory, GroupPaths
-from levrier.persistence.errors import DirectoryInUse, IdentityMismatch, StorageError
+from levrier.persistence.errors import DirectoryInUse, IdentityMismatch, JournalMissing, StorageError
 from levrier.persistence.journal import PrepareJournal
 from levrier.persistence.pairing import NO_SNAPSHOT, Accept, Pairing, check_identity, check_pairing, check_presence
 from levrier.persistence.snapshot import Snapshot, read_snapshot
@@ -26,6 +29,12 @@ from levrier.persistence.superblock import Phase, SuperblockStore, VsrState
 from levrier.wire.requests.replicated import BootstrapRoot
 
 Entropy = Callable[[int], bytes]
+
+
+class Hashing(Protocol):
+    """Makes the hash of a password under a salt."""
+
+    def __call__(self, password: str, *, salt: bytes) -> str: ...
 
 
 class BootRefused(Exception):
@@ -70,8 +79,11 @@ class Booted:
         self.directory.close()
 
 
-def boot(config: NodeConfig, *, storage: Storage, entropy: Entropy) -> Booted:
-    """Open the directory of this node and replay it. Raises `BootRefused`."""
+def boot(config: NodeConfig, *, storage: Storage, entropy: Entropy, hashing: Hashing = hash_password) -> Booted:
+    """Open the directory of this node and replay it. Raises `BootRefused`.
+
+    `hashing` makes the hash of the first user's password; a simulation has a faster one.
+    """
     try:
         directory = DataDirectory.open(storage, config.data)
     except DirectoryInUse as error:
@@ -79,7 +91,7 @@ def boot(config: NodeConfig, *, storage: Storage, entropy: Entropy) -> Booted:
     except StorageError as error:
         raise BootRefused(str(error), ExitStatus.BOOT_DAMAGED) from error
     try:
-        return _boot(config, directory, storage, entropy)
+        return _boot(config, directory, storage, entropy, hashing)
     except IdentityMismatch as error:
         directory.close()
         raise BootRefused(str(error), ExitStatus.BOOT_IDENTITY) from error
@@ -91,7 +103,7 @@ def boot(config: NodeConfig, *, storage: Storage, entropy: Entropy) -> Booted:
         raise
 
 
-def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entropy: Entropy) -> Booted:
+def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entropy: Entropy, hashing: Hashing) -> Booted:
     paths = directory.metadata
     superblock = SuperblockStore.open(storage, paths.directory)
     durable = superblock.read()
@@ -99,24 +111,29 @@ def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entrop
     if durable is None:
         _refuse_leftovers(config, storage, paths, entropy, has_snapshot=snapshot is not None)
         _root_of(config)  # Refuses before anything of a blank cluster is written.
-        durable = _born(config, entropy)
+        durable = _prepared(config, entropy)
         superblock.write(durable)
-    else:
-        _insist(
-            check_identity(
-                durable,
-                cluster=config.cluster_id,
-                replica_id=config.replica,
-                replica_count=config.replica_count,
-                file=paths.directory / "superblock",
-            )
+    _insist(
+        check_identity(
+            durable,
+            cluster=config.cluster_id,
+            replica_id=config.replica,
+            replica_count=config.replica_count,
+            file=paths.directory / "superblock",
         )
+    )
     pairing = Pairing(op=snapshot.op, checksum=snapshot.checksum) if snapshot is not None else NO_SNAPSHOT
     _insist(check_pairing(durable, pairing, file=paths.snapshot))
+    if durable.phase is Phase.BORN and not storage.exists(paths.journal):
+        raise JournalMissing(file=paths.journal, beside="the cluster was born")
     journal = _open_journal(config, storage, paths, pairing.op, entropy)
     try:
+        if durable.phase is Phase.PREPARED:
+            # Only now: a member that is born has a log, so a missing one is known to be lost.
+            durable = replace(durable, phase=Phase.BORN)
+            superblock.write(durable)
         recovered = _replay(config, journal, snapshot, paths)
-        bootstrap = _bootstrap(config, entropy) if not recovered.machine.users.bootstrapped else None
+        bootstrap = _bootstrap(config, entropy, hashing) if not recovered.machine.users.bootstrapped else None
     except BaseException:
         journal.close()
         raise
@@ -137,19 +154,32 @@ def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entrop
 
 
 def _replay(config: NodeConfig, journal: PrepareJournal, snapshot: Snapshot | None, paths: GroupPaths) -> Recovered:
-    recovered = recover(
-        journal=journal,
-        snapshot=snapshot,
-        replica_count=config.replica_count,
-        sessions_min=config.clients_table_max,
-        files=paths.directory,
-    )
+    with _collector_at_rest():
+        recovered = recover(
+            journal=journal,
+            snapshot=snapshot,
+            replica_count=config.replica_count,
+            sessions_min=config.clients_table_max,
+            files=paths.directory,
+        )
     if journal.cut_bytes:
         logger.warning("cut a torn tail of {} bytes off the log at offset {}", journal.cut_bytes, journal.cut_offset)
     if journal.unsealed_count:
         logger.warning("{} entries of the log carry no checksum", journal.unsealed_count)
     logger.info("replayed {} ops on top of op {}", recovered.replayed, recovered.applied - recovered.replayed)
     return recovered
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Restoring makes millions of objects and no garbage: looking for some doubles the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _open_journal(
@@ -177,21 +207,21 @@ def _refuse_leftovers(
     _insist(check_presence(paths.directory, superblock=False, journal=has_entries, snapshot=has_snapshot))
 
 
-def _born(config: NodeConfig, entropy: Entropy) -> VsrState:
+def _prepared(config: NodeConfig, entropy: Entropy) -> VsrState:
     assert config.replica_count == 1, "several members are born together"
     return VsrState(
         cluster=config.cluster_id,
         replica_id=config.replica,
         replica_count=config.replica_count,
         birth_id=int.from_bytes(entropy(16), "little"),
-        phase=Phase.BORN,
+        phase=Phase.PREPARED,
         voter=True,
     )
 
 
-def _bootstrap(config: NodeConfig, entropy: Entropy) -> bytes:
+def _bootstrap(config: NodeConfig, entropy: Entropy, hashing: Hashing) -> bytes:
     root = _root_of(config)
-    hashed = hash_password(root.password, salt=entropy(SALT_SIZE))
+    hashed = hashing(root.password, salt=entropy(SALT_SIZE))
     return BootstrapRoot(username=root.username, password_hash=hashed).encode()
 
 

@@ -20,7 +20,7 @@ from loguru import logger
 from levrier.actors.bus.actor import BusActor
 from levrier.actors.bus.bus import Bus, BusLimits
 from levrier.actors.bus.gateway import GatewaySettings
-from levrier.actors.bus.passwords import DUMMY_PASSWORD_HASH
+from levrier.actors.bus.passwords import DUMMY_PASSWORD_HASH, verify_password
 from levrier.actors.bus.ports import Transport
 from levrier.actors.bus.queries import ClusterView, Json
 from levrier.actors.bus.transport import TcpTransport
@@ -58,15 +58,28 @@ class Outside:
     transport: Transport
     cluster: Callable[[], ClusterView]
     node_facts: Callable[[], dict[str, Json]]
+    verify: Callable[[str, str], bool] = verify_password
 
 
 def wire(config: NodeConfig, booted: Booted, runtime: Runtime, outside: Outside) -> None:
     """Start every actor of a node on `runtime`, threaded or stepped. Addresses are bound before anything runs."""
-    recovered = booted.recovered
-    client_table, metadata = runtime.address("client_table"), runtime.address("metadata")
-    consensus, bus = runtime.address("consensus"), runtime.address("bus")
-    journal, superblock, checkpoint = (runtime.address(name) for name in ("journal", "superblock", "checkpoint"))
+    _wire_disk(booted, runtime, outside.storage)
+    _wire_core(config, booted, runtime)
+    BusActor.start(
+        name="bus",
+        runtime=runtime,
+        core=Bus(settings=_gateway_settings(outside), limits=_limits(config)),
+        transport=outside.transport,
+        client_table=runtime.address("client_table"),
+        metadata=runtime.address("metadata"),
+        consensus=runtime.address("consensus"),
+    )
+    runtime.every(CONSENSUS_TICK_MILLISECONDS, runtime.address("consensus"), ConsensusTick())
+    runtime.every(JOURNAL_TICK_MILLISECONDS, runtime.address("journal"), JournalTick())
 
+
+def _wire_disk(booted: Booted, runtime: Runtime, storage: Storage) -> None:
+    consensus, checkpoint = runtime.address("consensus"), runtime.address("checkpoint")
     JournalActor.start(
         name="journal", runtime=runtime, journal=booted.journal, consensus=consensus, checkpoint=checkpoint
     )
@@ -81,13 +94,19 @@ def wire(config: NodeConfig, booted: Booted, runtime: Runtime, outside: Outside)
     CheckpointActor.start(
         name="checkpoint",
         runtime=runtime,
-        writer=lambda: SnapshotWriter(outside.storage, booted.directory.metadata.directory),
-        superblock=superblock,
-        journal=journal,
+        writer=lambda: SnapshotWriter(storage, booted.directory.metadata.directory),
+        superblock=runtime.address("superblock"),
+        journal=runtime.address("journal"),
         consensus=consensus,
         last=_last_snapshot(booted),
         birth_id=booted.durable.birth_id,
     )
+
+
+def _wire_core(config: NodeConfig, booted: Booted, runtime: Runtime) -> None:
+    recovered = booted.recovered
+    client_table, metadata = runtime.address("client_table"), runtime.address("metadata")
+    consensus, bus = runtime.address("consensus"), runtime.address("bus")
     MetadataActor.start(
         name="metadata",
         runtime=runtime,
@@ -104,7 +123,7 @@ def wire(config: NodeConfig, booted: Booted, runtime: Runtime, outside: Outside)
         last_op=recovered.applied,
         consensus=consensus,
         bus=bus,
-        checkpoint=checkpoint,
+        checkpoint=runtime.address("checkpoint"),
     )
     ConsensusActor.start(
         name="consensus",
@@ -114,23 +133,12 @@ def wire(config: NodeConfig, booted: Booted, runtime: Runtime, outside: Outside)
             recovered=booted.replica_state(),
             now_micros=runtime.clock.now_micros,
         ),
-        journal=journal,
+        journal=runtime.address("journal"),
         metadata=metadata,
         client_table=client_table,
         bus=bus,
-        superblock=superblock,
+        superblock=runtime.address("superblock"),
     )
-    BusActor.start(
-        name="bus",
-        runtime=runtime,
-        core=Bus(settings=_gateway_settings(outside), limits=_limits(config)),
-        transport=outside.transport,
-        client_table=client_table,
-        metadata=metadata,
-        consensus=consensus,
-    )
-    runtime.every(CONSENSUS_TICK_MILLISECONDS, consensus, ConsensusTick())
-    runtime.every(JOURNAL_TICK_MILLISECONDS, journal, JournalTick())
 
 
 class Node:

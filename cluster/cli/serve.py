@@ -1,5 +1,6 @@
 """`levrier serve`: one node in this process, until a signal or its own failure ends it."""
 
+import gc
 import os
 import signal
 import sys
@@ -51,6 +52,7 @@ def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: asked_to_end.set())
     node = Node(config, on_failure=_die, use_uvloop=True)
+    _tame_collector()
     sys.stdout.write(f"ready tcp={node.address} http=- data={data.absolute()} pid={os.getpid()}\n")
     sys.stdout.flush()
     asked_to_end.wait()
@@ -87,6 +89,16 @@ def _log_to_stderr(level: str) -> None:
     except ValueError as error:
         message = f"log level {level!r}: DEBUG, INFO, WARNING or ERROR is expected"
         raise CommandFailed(message, Exit.COULD_NOT_ASK) from error
+
+
+def _tame_collector() -> None:
+    """What boot built stays for the life of the process, and messages die by reference count: look for cycles rarely.
+
+    A full collection walks the whole catalogue and holds every thread meanwhile.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
 
 
 def _die(reason: FatalReason) -> None:
