@@ -73,6 +73,7 @@ def wire(config: NodeConfig, booted: Booted, runtime: Runtime, outside: Outside)
         client_table=runtime.address("client_table"),
         metadata=runtime.address("metadata"),
         consensus=runtime.address("consensus"),
+        verify=outside.verify,
     )
     runtime.every(CONSENSUS_TICK_MILLISECONDS, runtime.address("consensus"), ConsensusTick())
     runtime.every(JOURNAL_TICK_MILLISECONDS, runtime.address("journal"), JournalTick())

@@ -48,9 +48,15 @@ class Recorder:
 
     def ask(self, connection: RawClient) -> None:
         """One request."""
+        asked = self.next()
+        self.answered(connection.call(asked.operation, asked.body, number=asked.number))
+
+    def next(self) -> Asked:
+        """The next request; it is under way until it is answered."""
+        assert self.under_way is None
         self.number += 1
         self.under_way = self._draw(self.number)
-        self._answered(connection.call(self.under_way.operation, self.under_way.body, number=self.number))
+        return self.under_way
 
     def replay(self, connection: RawClient, *, checkpointed: bool = False) -> None:
         """Ask again, in a new session of the same client id, for what was answered and for what was not.
@@ -68,12 +74,13 @@ class Recorder:
         assert connection.status()["op"] == before, "a replay was executed"
         if self.under_way is not None:
             asked = self.under_way
-            self._answered(connection.call(asked.operation, asked.body, number=asked.number))
+            self.answered(connection.call(asked.operation, asked.body, number=asked.number))
             settled = connection.status()["op"]
             assert connection.call(asked.operation, asked.body, number=asked.number) == self.answers[-1][1]
             assert connection.status()["op"] == settled <= before + 1
 
-    def _answered(self, answer: bytes) -> None:
+    def answered(self, answer: bytes) -> None:
+        """The answer of the request that is under way. AssertionError when it is a refusal: names are never reused."""
         asked = self.under_way
         assert asked is not None
         assert code(answer) == 0, f"request {asked.number} is refused with {code(answer)}"
