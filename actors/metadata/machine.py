@@ -4,7 +4,8 @@ Apply is a pure function of state, header and body. A rejection is an outcome li
 nothing (but the consensus-group high water, D-07) and is replayed. A body that does not decode is no rejection: admission
 guarantees that it does, so the log is corrupt and `LogCorrupted` ends the node or refuses the boot.
 
-Register and Logout pass through with an empty body. Families without commands yet commit code 5.
+Register and Logout pass through with an empty body, but a Register of a user who was deleted since its credentials were
+verified: it gets 41, and names the user among those whose sessions end, so that none is left of it (D-02). Families without commands yet commit code 5.
 """
 
 from collections.abc import Callable
@@ -26,11 +27,14 @@ from levrier.wire.requests.partitions import DeletePartitions
 from levrier.wire.requests.replicated import (
     BootstrapRoot,
     CreatePartitionsWithAssignments,
+    CreatePersonalAccessTokenReplicated,
     CreateTopicWithAssignments,
+    DeletePersonalAccessTokenReplicated,
     TruncatePartition,
 )
 from levrier.wire.requests.streams import CreateStream, DeleteStream, PurgeStream, UpdateStream
 from levrier.wire.requests.topics import DeleteTopic, PurgeTopic, UpdateTopic
+from levrier.wire.requests.users import ChangePassword, CreateUser, DeleteUser, UpdatePermissions, UpdateUser
 
 
 class LogCorrupted(Exception):
@@ -71,6 +75,7 @@ _PASSED_THROUGH: Final = Applied(0, b"")
 _UNAUTHORIZED: Final = Applied(int(ErrorCode.UNAUTHORIZED), result_rejection(int(ErrorCode.UNAUTHORIZED)))
 _UNAVAILABLE: Final = Applied(int(ErrorCode.FEATURE_UNAVAILABLE), result_rejection(int(ErrorCode.FEATURE_UNAVAILABLE)))
 
+_REGISTER: Final = int(Operation.REGISTER)
 _WITHOUT_EFFECT: Final = frozenset(
     {int(Operation.RESERVED), int(Operation.REGISTER), int(Operation.NON_REPLICATED), int(Operation.LOGOUT)}
 )
@@ -87,7 +92,7 @@ class MetadataMachine:
 
     def __init__(self) -> None:
         self._pool = OptionPool()
-        self.users = UsersMachine()
+        self.users = UsersMachine(self._pool)
         self.streams = StreamsMachine(self._pool)
 
     @classmethod
@@ -128,6 +133,7 @@ class MetadataMachine:
             consensus_group_high=self.streams.consensus_group_high,
             next_user_id=self.users.next_user_id,
             captured_users=self.users.freeze(),
+            captured_tokens=self.users.tokens.freeze(),
             captured_streams=self.streams.freeze(),
             revision=self.streams.revision,
         )
@@ -137,6 +143,8 @@ class MetadataMachine:
         return self.users.permissioner.allows(user_id, rule, stream_id, topic_id)
 
     def _apply_other(self, header: PrepareHeader) -> Applied:
+        if header.operation == _REGISTER and header.user_id and self.users.get(header.user_id) is None:
+            return _UNAUTHORIZED._replace(dropped_users=(header.user_id,))
         if header.operation in _WITHOUT_EFFECT:
             return _PASSED_THROUGH
         if header.user_id and self.users.get(header.user_id) is None:
@@ -204,6 +212,37 @@ class MetadataMachine:
 
     def _truncate_partition(self, request: TruncatePartition, _: PrepareHeader) -> Applied:
         return _outcome(self.streams.truncate_partition(request))
+
+    def _create_user(self, request: CreateUser, header: PrepareHeader) -> Applied:
+        user = self.users.create(request, header.timestamp)
+        if isinstance(user, int):
+            return _rejected(user)
+        return Applied(0, result_success(replies.created_user(user, request.status, request.options)))
+
+    def _update_user(self, request: UpdateUser, _: PrepareHeader) -> Applied:
+        return _outcome(self.users.update(request))
+
+    def _delete_user(self, request: DeleteUser, _: PrepareHeader) -> Applied:
+        user = self.users.delete(request)
+        if isinstance(user, int):
+            return _rejected(user)
+        return _SUCCESS._replace(dropped_users=(user.id,))
+
+    def _change_password(self, request: ChangePassword, header: PrepareHeader) -> Applied:
+        user = self.users.resolve(request.user)
+        own = user is None or user.id == header.user_id  # A missing target is reported to anybody (10.3).
+        if not own and not self.allows(header.user_id, permissions.MANAGE_USERS):
+            return _UNAUTHORIZED
+        return _outcome(self.users.change_password(request))
+
+    def _update_permissions(self, request: UpdatePermissions, _: PrepareHeader) -> Applied:
+        return _outcome(self.users.update_permissions(request))
+
+    def _create_token(self, request: CreatePersonalAccessTokenReplicated, header: PrepareHeader) -> Applied:
+        return _outcome(self.users.tokens.create(request, header.timestamp))
+
+    def _delete_token(self, request: DeletePersonalAccessTokenReplicated, header: PrepareHeader) -> Applied:
+        return _outcome(self.users.tokens.delete(request, header.timestamp))
 
     # What a rule looks at
 
@@ -276,6 +315,19 @@ _TABLE: Final[dict[int, _Entry]] = {
         ),
         Operation.TRUNCATE_PARTITION: _Entry(
             TruncatePartition.decode, _M._truncate_partition, permissions.MANAGE_TOPIC, _M._topic_target
+        ),
+        Operation.CREATE_USER: _Entry(CreateUser.decode, _M._create_user, permissions.MANAGE_USERS, _M._no_target),
+        Operation.UPDATE_USER: _Entry(UpdateUser.decode, _M._update_user, permissions.MANAGE_USERS, _M._no_target),
+        Operation.DELETE_USER: _Entry(DeleteUser.decode, _M._delete_user, permissions.MANAGE_USERS, _M._no_target),
+        Operation.CHANGE_PASSWORD: _Entry(ChangePassword.decode, _M._change_password, None, _M._no_target),
+        Operation.UPDATE_PERMISSIONS: _Entry(
+            UpdatePermissions.decode, _M._update_permissions, permissions.MANAGE_USERS, _M._no_target
+        ),
+        Operation.CREATE_PERSONAL_ACCESS_TOKEN: _Entry(
+            CreatePersonalAccessTokenReplicated.decode, _M._create_token, None, _M._no_target
+        ),
+        Operation.DELETE_PERSONAL_ACCESS_TOKEN: _Entry(
+            DeletePersonalAccessTokenReplicated.decode, _M._delete_token, None, _M._no_target
         ),
         Operation.BOOTSTRAP_ROOT: _Entry(BootstrapRoot.decode, _M._bootstrap_root, None, _M._no_target),
     }.items()

@@ -1,4 +1,4 @@
-"""Reads of applied state, behind the read gate (state-machine 10.4, requests 3, 7, 9.5; D-18, D-19).
+"""Reads of applied state, behind the read gate (state-machine 10.4, requests 3, 5 to 7, 9.5; D-18, D-19).
 
 What is asked for is looked up before the caller's rights are: a missing stream or topic is reported as such to anybody who
 is logged in. Status 0 with an empty body is the answer for one thing that does not exist.
@@ -16,6 +16,7 @@ from levrier.wire.errors import WireError
 from levrier.wire.requests.streams import GetStream
 from levrier.wire.requests.system import DescribeOptions
 from levrier.wire.requests.topics import GetTopic, GetTopics
+from levrier.wire.requests.users import GetUser
 from levrier.wire.responses.system import OptionDescriptions
 from levrier.wire.topic_options import describe_topic_options
 
@@ -31,13 +32,13 @@ _UNAUTHORIZED: Final[Answer] = (int(ErrorCode.UNAUTHORIZED), b"")
 def answer(machine: MetadataMachine, user_id: int, client: int, code: int, body: bytes) -> Answer:
     """Answer a read of a logged-in user. An unknown code or a malformed body is status 3, a code not served here 5.
 
-    A user who was deleted meanwhile has no rights (D-02). `client` matters to reads about consumer groups alone.
+    A user who was deleted meanwhile has no rights (D-02), and is told so, or that there is no such user (BR-35, BR-38). `client` matters to reads about consumer groups alone.
     """
     del client
     query = _QUERIES.get(code)
     if query is None:
         return _UNAVAILABLE if code in _KNOWN_CODES else _MALFORMED
-    if user_id != ROOT_USER_ID and machine.users.get(user_id) is None:
+    if user_id != ROOT_USER_ID and machine.users.get(user_id) is None and code != _GET_USER:
         return _UNAUTHORIZED
     try:
         return query(machine, user_id, body)
@@ -79,6 +80,29 @@ def _get_topics(machine: MetadataMachine, user_id: int, body: bytes) -> Answer:
     return 0, replies.topic_list(stream)
 
 
+def _get_user(machine: MetadataMachine, user_id: int, body: bytes) -> Answer:
+    user = machine.users.resolve(GetUser.decode(body).user)
+    if user is None:
+        return _NOT_FOUND
+    if user.id != user_id and not machine.allows(user_id, permissions.READ_USERS):
+        return _UNAUTHORIZED
+    return 0, replies.user_details(user)
+
+
+def _get_users(machine: MetadataMachine, user_id: int, body: bytes) -> Answer:
+    if body:
+        return _MALFORMED
+    if not machine.allows(user_id, permissions.READ_USERS):
+        return _UNAUTHORIZED
+    return 0, replies.user_list(machine.users.freeze())
+
+
+def _get_tokens(machine: MetadataMachine, user_id: int, body: bytes) -> Answer:
+    if body:
+        return _MALFORMED
+    return 0, replies.token_list(machine.users.tokens.of_user(user_id))
+
+
 def _describe_options(machine: MetadataMachine, user_id: int, body: bytes) -> Answer:
     del machine, user_id  # Every logged-in user may ask.
     scope = DescribeOptions.decode(body).scope
@@ -86,6 +110,7 @@ def _describe_options(machine: MetadataMachine, user_id: int, body: bytes) -> An
     return _MALFORMED if described is None else (0, described)
 
 
+_GET_USER: Final = int(CommandCode.GET_USER)
 _DESCRIBED: Final[dict[int, bytes]] = {
     int(OptionScope.TOPIC): OptionDescriptions(options=describe_topic_options()).encode(),
     int(OptionScope.STREAM): bytes(4),
@@ -99,5 +124,8 @@ _QUERIES: Final[dict[int, Callable[[MetadataMachine, int, bytes], Answer]]] = {
     int(CommandCode.GET_TOPIC): _get_topic,
     int(CommandCode.GET_TOPICS): _get_topics,
     int(CommandCode.DESCRIBE_OPTIONS): _describe_options,
+    int(CommandCode.GET_USER): _get_user,
+    int(CommandCode.GET_USERS): _get_users,
+    int(CommandCode.GET_PERSONAL_ACCESS_TOKENS): _get_tokens,
 }
 _KNOWN_CODES: Final = frozenset(int(code) for code in CommandCode)

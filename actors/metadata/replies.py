@@ -1,4 +1,4 @@
-"""Bodies that show streams and topics: of committed creates, and of reads (requests 2.1 to 2.3, 3, 7).
+"""Bodies that show streams, topics and users: of committed creates, and of reads (requests 2.1 to 2.5, 3, 5 to 7).
 
 The layouts are those of `levrier.wire.responses`, packed here in one go: the list of a hundred thousand streams is built
 between two commits.
@@ -9,6 +9,10 @@ from struct import Struct
 from typing import Final
 
 from levrier.actors.metadata.records import Partition, Stream, Topic
+from levrier.actors.metadata.tokens import Token
+from levrier.actors.metadata.users import User
+from levrier.wire.permissions import Permissions
+from levrier.wire.responses import tokens, users
 
 _STREAM: Final = Struct("<IQIQQB")
 _TOPIC: Final = Struct("<IQIQBQQQB")
@@ -52,6 +56,27 @@ def topic_list(stream: Stream | None) -> bytes:
     return _SIZE.pack(len(stream.topics)) + b"".join(map(topic_header, stream.topics))
 
 
+def created_user(user: User, status_sent: int, options_sent: bytes) -> bytes:
+    """The payload of CreateUser: the status byte and the options exactly as they were sent."""
+    return _user_details(user, status_sent, options_sent)
+
+
+def user_details(user: User) -> bytes:
+    """The answer to GET_USER."""
+    return _user_details(user, user.status, user.options.explicit_block)
+
+
+def user_list(listed: Iterable[User]) -> bytes:
+    """The answer to GET_USERS."""
+    return b"".join(_user(user, user.status, user.options.explicit_block).encode() for user in listed)
+
+
+def token_list(listed: Iterable[Token]) -> bytes:
+    """The answer to GET_PERSONAL_ACCESS_TOKENS: names and expiries, 0 for never, and no hash."""
+    shown = tuple(tokens.PersonalAccessToken(name=token.name, expires_at=token.expires_at or 0) for token in listed)
+    return tokens.PersonalAccessTokenList(tokens=shown).encode()
+
+
 def stream_header(stream: Stream) -> bytes:
     """One stream as it stands now."""
     return _stream_header(stream, 0 if stream.topics is None else len(stream.topics), stream.options.explicit_block)
@@ -80,6 +105,15 @@ def _stream_header(stream: Stream, topics_count: int, options: bytes) -> bytes:
     name = stream.name.encode()
     head = _STREAM.pack(stream.id, stream.created_at, topics_count, 0, 0, len(name))
     return b"".join((head, name, _SIZE.pack(len(options)), options))
+
+
+def _user(user: User, status: int, options: bytes) -> users.User:
+    return users.User(id=user.id, created_at=user.created_at, status=status, username=user.username, options=options)
+
+
+def _user_details(user: User, status: int, options: bytes) -> bytes:
+    permissions: Permissions | None = user.permissions
+    return users.UserDetails(user=_user(user, status, options), permissions=permissions).encode()
 
 
 def _partitions(partitions: tuple[Partition, ...], segments: int) -> bytes:

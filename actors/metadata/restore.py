@@ -14,13 +14,16 @@ from levrier.actors.metadata.records import Partition, Stream, Topic
 from levrier.actors.metadata.slab import Slab
 from levrier.actors.metadata.snapshot import COMPRESSION_NAMES, STATS, STATUS_NAMES
 from levrier.actors.metadata.streams import PARTITION_ID_MAX, STREAMS_MAX, TOPICS_MAX, StreamsMachine
+from levrier.actors.metadata.tokens import Token
 from levrier.actors.metadata.users import User, UsersMachine
 from levrier.wire.errors import WireError
 from levrier.wire.names import NAME_SIZE_MAX
 from levrier.wire.permissions import GlobalPermissions, Permissions, StreamPermissions, TopicPermissions
+from levrier.wire.requests.replicated import TOKEN_HASH_SIZE
 
 _U32_MAX: Final = 2**32 - 1
 _U64_MAX: Final = 2**64 - 1
+_HEX_DIGITS: Final = "0123456789abcdef"
 _STATUS_CODES: Final = {name: code for code, name in STATUS_NAMES.items()}
 _COMPRESSION_CODES: Final = {name: code for code, name in COMPRESSION_NAMES.items()}
 
@@ -41,14 +44,12 @@ def users(section: object, pool: OptionPool, *, next_user_id: int) -> UsersMachi
     holders = [_pair(pair, "users.tokens") for pair in _array(tokens, None, "users.tokens")]
     if [user_id for user_id, _ in holders] != [user.id for user in records]:
         raise SnapshotInvalid("not one entry for each user", "users.tokens")
-    for user_id, entry in holders:
-        if _array(entry, None, "users.tokens"):
-            raise SnapshotInvalid(f"tokens of user {user_id}, which this version cannot hold", "users.tokens")
+    owned = [_tokens(entry, f"users.tokens[{user_id}]") for user_id, entry in holders]
     for part in _array(permissioner, 6, "users.permissioner"):
         _array(part, 0, "users.permissioner")
     _uint(next_user_id, _U32_MAX + 1, "next_user_id")
     try:
-        return UsersMachine.restore(records, next_user_id)
+        return UsersMachine.restore(records, owned, next_user_id, pool)
     except ValueError as error:
         raise SnapshotInvalid(str(error), "users.items") from error
 
@@ -90,6 +91,26 @@ def _user(value: object, where: str, pool: OptionPool) -> User:
         permissions=None if permissions is None else _permissions(permissions, f"{where}.permissions"),
         options=_options(options, f"{where}.options", pool),
     )
+
+
+def _tokens(value: object, where: str) -> list[Token]:
+    tokens = []
+    for pair in _array(value, None, where):
+        name, fields = _array(pair, 2, where)
+        user_id, own_name, token_hash, expires_at = _array(fields, 4, where)
+        if name != own_name:
+            raise SnapshotInvalid("a token under the name of another", where)
+        if not isinstance(token_hash, str) or len(token_hash) != TOKEN_HASH_SIZE or token_hash.strip(_HEX_DIGITS):
+            raise SnapshotInvalid("no token hash", where)
+        tokens.append(
+            Token(
+                _uint(user_id, _U32_MAX, where),
+                _name(name, where),
+                token_hash,
+                None if expires_at is None else _uint(expires_at, _U64_MAX, where),
+            )
+        )
+    return tokens
 
 
 def _permissions(value: object, where: str) -> Permissions:

@@ -8,11 +8,14 @@ Everything is an array, positional, in the order of persistence 4.1. Where this 
   its map there, numbered in the order in which the maps first come up. Written out, the ten options of a topic would be
   four fifths of a large snapshot and of the time to read it.
 * permissions: `[[10 flags], nil | [[stream id, [6 flags, nil | [[topic id, [4 flags]] ...]]] ...]]`, ascending by id.
-* users (3): pairs of id and user, pairs of user id and tokens ascending by token name, six empty arrays.
+* users (3): pairs of id and user, pairs of user id and tokens, six empty arrays. Every user has an entry of tokens, which
+  are pairs of name and token (4), ascending by name.
 * stats of streams and topics are three zeros: counters live beside the replicated state, not in it, so that equal state
   has equal bytes on every replica.
 * group (4) and member (5: member (4), then the user id, D-22) are laid down for the commands that will fill them; until
-  then both lists of tokens and of groups are empty, and a snapshot that says otherwise is refused, not shortened. `levrier.actors.metadata.restore` is the way back.
+  then the list of groups is empty, and a snapshot that says otherwise is refused, not shortened.
+
+`levrier.actors.metadata.restore` is the way back.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +25,7 @@ import msgpack
 
 from levrier.actors.metadata.options import OptionFields, OptionMap
 from levrier.actors.metadata.records import Stream, Topic
+from levrier.actors.metadata.tokens import Token
 from levrier.actors.metadata.users import ACTIVE, INACTIVE, User
 from levrier.wire.permissions import Permissions
 
@@ -30,7 +34,10 @@ CHUNK_SIZE: Final = 48 * 1024
 
 _PARTITIONS_IN_PIECE: Final = 256
 _PARTITION_SIZE_MAX: Final = 1 + 6 * 9
+_TOKENS_IN_PIECE: Final = 16
+_TOKEN_SIZE_MAX: Final = 2 + 2 * (2 + 255) + 5 + 66 + 9
 assert CHUNK_SIZE + _PARTITIONS_IN_PIECE * _PARTITION_SIZE_MAX <= 64 * 1024
+assert CHUNK_SIZE + _TOKENS_IN_PIECE * _TOKEN_SIZE_MAX <= 64 * 1024
 
 STATUS_NAMES: Final = {ACTIVE: "active", INACTIVE: "inactive"}
 COMPRESSION_NAMES: Final = {1: "none", 2: "gzip"}
@@ -38,9 +45,10 @@ STATS: Final = (0, 0, 0)
 _PERMISSIONER: Final[tuple[tuple[()], ...]] = ((),) * 6
 
 
-def encode_users(users: Sequence[User]) -> Iterator[bytes]:
-    """The section `users`, of users in ascending order of id, in chunks."""
-    return _chunks(_user_pieces(users))
+def encode_users(users: Sequence[User], tokens: Sequence[tuple[int, tuple[Token, ...]]]) -> Iterator[bytes]:
+    """The section `users`, of users and of the tokens of each, in ascending order of user id, in chunks."""
+    assert len(users) == len(tokens)
+    return _chunks(_user_pieces(users, tokens))
 
 
 def encode_streams(streams: Sequence[Stream | None], revision: int) -> Iterator[bytes]:
@@ -62,15 +70,17 @@ def _chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(collected)
 
 
-def _user_pieces(users: Sequence[User]) -> Iterator[bytes]:
+def _user_pieces(users: Sequence[User], tokens: Sequence[tuple[int, tuple[Token, ...]]]) -> Iterator[bytes]:
     packer = msgpack.Packer()
     yield packer.pack_array_header(3)
     yield packer.pack_array_header(len(users))
     for user in users:
         yield packer.pack((user.id, _user_value(user)))
-    yield packer.pack_array_header(len(users))
-    for user in users:
-        yield packer.pack((user.id, ()))
+    yield packer.pack_array_header(len(tokens))
+    for user_id, owned in tokens:
+        yield packer.pack_array_header(2) + packer.pack(user_id) + packer.pack_array_header(len(owned))
+        for start in range(0, len(owned), _TOKENS_IN_PIECE):
+            yield b"".join(packer.pack((token.name, token)) for token in owned[start : start + _TOKENS_IN_PIECE])
     yield packer.pack(_PERMISSIONER)
 
 
