@@ -3,8 +3,11 @@
 Every operation decides first and changes afterwards, so a rejection leaves nothing behind. The order of the checks is the
 order of section 6: the first that fails names the code. Time comes from the prepare.
 
-Records are immutable. What changes in place is the table of streams and the tables of topics; a capture copies the former
-and raises the generation, and a table of topics from an older generation is forked before it changes.
+Consumer groups are part of their topic: they go with it, and a change of its partitions deals all of them out anew. What
+clients do with groups is in `levrier.actors.metadata.groups`.
+
+Records are immutable. What changes in place is the table of streams and the tables of topics and of groups; a capture
+copies the first and raises the generation, and a table from an older generation is forked before it changes.
 
 Deviation from upstream: message counters are not kept here. They are no replicated state, and a node without messages
 reports zeros.
@@ -13,8 +16,10 @@ reports zeros.
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from levrier.actors.metadata import rebalance
+from levrier.actors.metadata.memberships import Memberships, Place
 from levrier.actors.metadata.options import NO_OPTIONS, CreatedOptions, OptionMap, OptionPool
-from levrier.actors.metadata.records import Partition, Stream, Topic
+from levrier.actors.metadata.records import ConsumerGroup, GroupTable, Partition, Stream, Topic
 from levrier.actors.metadata.slab import Slab
 from levrier.wire.error_codes import ErrorCode
 from levrier.wire.errors import WireError
@@ -60,11 +65,23 @@ class TopicPath(NamedTuple):
 class StreamsMachine:
     """All streams. Operations return 0 or the code of the rejection, or what they created instead of 0."""
 
-    __slots__ = ("_generation", "_pool", "_streams", "consensus_group_high", "revision")
+    __slots__ = (
+        "_generation",
+        "_pool",
+        "_streams",
+        "consensus_group_high",
+        "memberships",
+        "partitions_count",
+        "revision",
+        "topics_count",
+    )
 
     def __init__(self, pool: OptionPool) -> None:
         self.revision = 0
         self.consensus_group_high = 0
+        self.memberships = Memberships()
+        self.topics_count = 0
+        self.partitions_count = 0
         self._pool = pool
         self._streams: Slab[Stream] = Slab()
         self._generation = 0
@@ -78,6 +95,11 @@ class StreamsMachine:
         machine.revision = revision
         machine.consensus_group_high = consensus_group_high
         machine._streams = Slab.restore(streams)
+        for stream in machine._streams:
+            for topic in stream.topics or ():
+                machine._count_topic(topic, 1)
+                for group in topic.groups or ():
+                    machine.memberships.changed(stream.id, topic.id, None, group)
         return machine
 
     # Reads
@@ -105,6 +127,15 @@ class StreamsMachine:
         if topics is None or record is None:
             return _NO_TOPIC
         return TopicPath(found, topics, record)
+
+    def topic_at(self, place: Place) -> TopicPath:
+        """The topic of a group that exists."""
+        stream = self._streams.get(place.stream_id)
+        assert stream is not None
+        assert stream.topics is not None
+        topic = stream.topics.get(place.topic_id)
+        assert topic is not None
+        return TopicPath(stream, stream.topics, topic)
 
     def segment_size(self, stream: Identifier, topic: Identifier) -> int | None:
         """The stored segment size of a topic in bytes, or None when there is no such topic."""
@@ -155,7 +186,9 @@ class StreamsMachine:
         if stream is None:
             return _NO_STREAM
         self._streams.remove(stream.id)
-        self._bump()
+        for topic in stream.topics or ():
+            self._forget_topic(stream, topic)
+        self.bump()
         return stream
 
     def purge_stream(self, request: PurgeStream) -> int:
@@ -168,7 +201,7 @@ class StreamsMachine:
             topics = self._topics_to_change(stream)
             for topic in populated:
                 topics.replace(topic._replace(partitions=_purged(topic.partitions)))
-            self._bump()
+            self.bump()
         return 0
 
     # Topics
@@ -192,7 +225,7 @@ class StreamsMachine:
         options = self._created(request)
         if options is None:
             return _BAD_OPTION
-        revision = self._bump()
+        revision = self.bump()
         topic = Topic(
             topic_id,
             name,
@@ -204,6 +237,7 @@ class StreamsMachine:
             tuple(Partition(partition_id, group, timestamp, revision) for partition_id, group in request.assignments),
         )
         self._topics_to_change(stream).insert(topic)
+        self._count_topic(topic, 1)
         return topic
 
     def update_topic(self, request: UpdateTopic) -> int:
@@ -239,7 +273,8 @@ class StreamsMachine:
         if isinstance(path, int):
             return path
         self._topics_to_change(path.stream).remove(path.topic.id)
-        self._bump()
+        self._forget_topic(path.stream, path.topic)
+        self.bump()
         return path
 
     def purge_topic(self, request: PurgeTopic) -> int:
@@ -249,7 +284,7 @@ class StreamsMachine:
             return path
         if path.topic.partitions:
             self._set_partitions(path, _purged(path.topic.partitions))
-            self._bump()
+            self.bump()
         return 0
 
     # Partitions
@@ -264,9 +299,9 @@ class StreamsMachine:
         code = _check_partition_ids(base + offset for offset, _ in request.assignments)
         if code:
             return code
-        revision = self._bump()
+        revision = self.bump()
         appended = tuple(Partition(base + offset, group, timestamp, revision) for offset, group in request.assignments)
-        self._set_partitions(path, partitions + appended)
+        self._reshape(path, partitions + appended)
         return 0
 
     def delete_partitions(self, request: DeletePartitions) -> int:
@@ -278,8 +313,8 @@ class StreamsMachine:
         if kept < 0:
             return _BAD_PARTITIONS_COUNT
         if request.partitions_count:
-            self._set_partitions(path, path.topic.partitions[:kept])
-            self._bump()
+            self._reshape(path, path.topic.partitions[:kept])
+            self.bump()
         return 0
 
     def truncate_partition(self, request: TruncatePartition) -> int:
@@ -295,7 +330,7 @@ class StreamsMachine:
         if request.up_to_offset > partition.deleted_up_to_offset:
             moved = partition._replace(deleted_up_to_offset=request.up_to_offset)
             self._set_partitions(path, (*partitions[:index], moved, *partitions[index + 1 :]))
-        self._bump()
+        self.bump()
         return 0
 
     def raise_group_high(self, assignments: tuple[tuple[int, int], ...]) -> None:
@@ -303,26 +338,84 @@ class StreamsMachine:
         for _, group in assignments:
             self.consensus_group_high = max(self.consensus_group_high, group)
 
+    # Consumer groups
+
+    def put_group(self, path: TopicPath, group: ConsumerGroup) -> None:
+        """Put a changed group in the place of the one with its id, or a new one into its topic."""
+        groups = self._groups_to_change(path)
+        before = groups.find(group.id)
+        groups.put(group)
+        self.memberships.changed(path.stream.id, path.topic.id, before, group)
+
+    def add_group(self, path: TopicPath, name: str) -> ConsumerGroup:
+        """A new group under a name that is unused. Its id is never given out again in this topic."""
+        topic = path.topic
+        group = ConsumerGroup(topic.next_consumer_group_id, name)
+        self._topics_to_change(path.stream).replace(topic._replace(next_consumer_group_id=group.id + 1))
+        self.put_group(path, group)
+        return group
+
+    def remove_group(self, path: TopicPath, group: ConsumerGroup) -> None:
+        """Take a group out of its topic."""
+        self._groups_to_change(path).remove(group)
+        self.memberships.changed(path.stream.id, path.topic.id, group, None)
+
     # Changes
 
-    def _bump(self) -> int:
+    def bump(self) -> int:
+        """Move the revision on: workers have something to look at (state-machine 8.5)."""
         self.revision = (self.revision + 1) & _U64_MASK
         return self.revision
 
     def _topics_to_change(self, stream: Stream) -> Slab[Topic]:
         """The table of topics of a stream, one that no capture can see; the first of them if there was none."""
-        topics = stream.topics
+        current = self._streams.get(stream.id)  # The caller's record may have been replaced by a change of its own.
+        assert current is not None
+        topics = current.topics
         if topics is None:
             topics = Slab(stamp=self._generation)
         elif topics.stamp != self._generation:
             topics = topics.fork(self._generation)
         else:
             return topics
-        self._streams.replace(stream._replace(topics=topics))
+        self._streams.replace(current._replace(topics=topics))
         return topics
 
     def _set_partitions(self, path: TopicPath, partitions: tuple[Partition, ...]) -> None:
         self._topics_to_change(path.stream).replace(path.topic._replace(partitions=partitions))
+
+    def _reshape(self, path: TopicPath, partitions: tuple[Partition, ...]) -> None:
+        """Other partitions for a topic: all of its groups are dealt out anew."""
+        self.partitions_count += len(partitions) - len(path.topic.partitions)
+        self._set_partitions(path, partitions)
+        if path.topic.groups:
+            ids = tuple([partition.id for partition in partitions])
+            for group in tuple(path.topic.groups):
+                self.put_group(path, rebalance.eager(group, ids))
+
+    def _groups_to_change(self, path: TopicPath) -> GroupTable:
+        """The table of groups of a topic, one that no capture can see; the first of them if there was none."""
+        topics = self._topics_to_change(path.stream)
+        topic = topics.get(path.topic.id)
+        assert topic is not None
+        groups = topic.groups
+        if groups is None:
+            groups = GroupTable(stamp=self._generation)
+        elif groups.stamp != self._generation:
+            groups = groups.fork(self._generation)
+        else:
+            return groups
+        topics.replace(topic._replace(groups=groups))
+        return groups
+
+    def _forget_topic(self, stream: Stream, topic: Topic) -> None:
+        self._count_topic(topic, -1)
+        for group in topic.groups or ():
+            self.memberships.changed(stream.id, topic.id, group, None)
+
+    def _count_topic(self, topic: Topic, sign: int) -> None:
+        self.topics_count += sign
+        self.partitions_count += sign * len(topic.partitions)
 
     def _patched(self, options: OptionMap, block: bytes) -> OptionMap | None:
         """The options with a block laid over them, or None for a block that fails (4042)."""
