@@ -5,13 +5,14 @@ nothing (but the consensus-group high water, D-07) and is replayed. A body that 
 guarantees that it does, so the log is corrupt and `LogCorrupted` ends the node or refuses the boot.
 
 Register and Logout pass through with an empty body, but a Register of a user who was deleted since its credentials were
-verified: it gets 41, and names the user among those whose sessions end, so that none is left of it (D-02). Families without commands yet commit code 5.
+verified: it gets 41, and names the user among those whose sessions end, so that none is left of it (D-02). A Logout ends the group
+memberships of its client (12). What is no operation of this group commits code 5.
 """
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from levrier.actors.metadata import permissions, replies, restore
+from levrier.actors.metadata import groups, permissions, replies, restore
 from levrier.actors.metadata.capture import MetadataCapture
 from levrier.actors.metadata.options import OptionPool
 from levrier.actors.metadata.permissions import Rule
@@ -23,13 +24,18 @@ from levrier.wire.error_codes import ErrorCode
 from levrier.wire.errors import WireError
 from levrier.wire.headers import PrepareHeader
 from levrier.wire.replies import result_rejection, result_success
+from levrier.wire.requests.groups import CreateConsumerGroup, DeleteConsumerGroup
 from levrier.wire.requests.partitions import DeletePartitions
 from levrier.wire.requests.replicated import (
     BootstrapRoot,
+    CompleteConsumerGroupRevocation,
     CreatePartitionsWithAssignments,
     CreatePersonalAccessTokenReplicated,
     CreateTopicWithAssignments,
     DeletePersonalAccessTokenReplicated,
+    JoinConsumerGroupReplicated,
+    LeaveConsumerGroupReplicated,
+    RemoveConsumerGroupMember,
     TruncatePartition,
 )
 from levrier.wire.requests.streams import CreateStream, DeleteStream, PurgeStream, UpdateStream
@@ -76,6 +82,7 @@ _UNAUTHORIZED: Final = Applied(int(ErrorCode.UNAUTHORIZED), result_rejection(int
 _UNAVAILABLE: Final = Applied(int(ErrorCode.FEATURE_UNAVAILABLE), result_rejection(int(ErrorCode.FEATURE_UNAVAILABLE)))
 
 _REGISTER: Final = int(Operation.REGISTER)
+_LOGOUT: Final = int(Operation.LOGOUT)
 _WITHOUT_EFFECT: Final = frozenset(
     {int(Operation.RESERVED), int(Operation.REGISTER), int(Operation.NON_REPLICATED), int(Operation.LOGOUT)}
 )
@@ -145,6 +152,8 @@ class MetadataMachine:
     def _apply_other(self, header: PrepareHeader) -> Applied:
         if header.operation == _REGISTER and header.user_id and self.users.get(header.user_id) is None:
             return _UNAUTHORIZED._replace(dropped_users=(header.user_id,))
+        if header.operation == _LOGOUT:
+            groups.remove_client(self.streams, header.client)
         if header.operation in _WITHOUT_EFFECT:
             return _PASSED_THROUGH
         if header.user_id and self.users.get(header.user_id) is None:
@@ -226,6 +235,7 @@ class MetadataMachine:
         user = self.users.delete(request)
         if isinstance(user, int):
             return _rejected(user)
+        groups.remove_user(self.streams, user.id)
         return _SUCCESS._replace(dropped_users=(user.id,))
 
     def _change_password(self, request: ChangePassword, header: PrepareHeader) -> Applied:
@@ -244,6 +254,30 @@ class MetadataMachine:
     def _delete_token(self, request: DeletePersonalAccessTokenReplicated, header: PrepareHeader) -> Applied:
         return _outcome(self.users.tokens.delete(request, header.timestamp))
 
+    def _create_group(self, request: CreateConsumerGroup, _: PrepareHeader) -> Applied:
+        created = groups.create(self.streams, request)
+        if isinstance(created, int):
+            return _rejected(created)
+        group, partitions_count = created
+        return Applied(0, result_success(replies.group_details(group, partitions_count)))
+
+    def _delete_group(self, request: DeleteConsumerGroup, _: PrepareHeader) -> Applied:
+        return _outcome(groups.delete(self.streams, request))
+
+    def _join_group(self, request: JoinConsumerGroupReplicated, header: PrepareHeader) -> Applied:
+        return _outcome(groups.join(self.streams, request, user_id=header.user_id, timestamp=header.timestamp))
+
+    def _leave_group(self, request: LeaveConsumerGroupReplicated, _: PrepareHeader) -> Applied:
+        return _outcome(groups.leave(self.streams, request))
+
+    def _remove_member(self, request: RemoveConsumerGroupMember, _: PrepareHeader) -> Applied:
+        groups.remove_client(self.streams, request.client)
+        return _SUCCESS
+
+    def _complete_revocation(self, request: CompleteConsumerGroupRevocation, _: PrepareHeader) -> Applied:
+        groups.complete_revocation(self.streams, request)
+        return _SUCCESS
+
     # What a rule looks at
 
     def _no_target(self, _: Body) -> tuple[int | None, int | None]:
@@ -260,7 +294,16 @@ class MetadataMachine:
         return None if stream is None else (stream.id, None)
 
     def _topic_target(
-        self, request: UpdateTopic | DeleteTopic | PurgeTopic | DeletePartitions | TruncatePartition
+        self,
+        request: UpdateTopic
+        | DeleteTopic
+        | PurgeTopic
+        | DeletePartitions
+        | TruncatePartition
+        | CreateConsumerGroup
+        | DeleteConsumerGroup
+        | JoinConsumerGroupReplicated
+        | LeaveConsumerGroupReplicated,
     ) -> tuple[int | None, int | None] | None:
         path = self.streams.find_topic(request.stream, request.topic)
         return None if isinstance(path, int) else (path.stream.id, path.topic.id)
@@ -328,6 +371,24 @@ _TABLE: Final[dict[int, _Entry]] = {
         ),
         Operation.DELETE_PERSONAL_ACCESS_TOKEN: _Entry(
             DeletePersonalAccessTokenReplicated.decode, _M._delete_token, None, _M._no_target
+        ),
+        Operation.CREATE_CONSUMER_GROUP: _Entry(
+            CreateConsumerGroup.decode, _M._create_group, permissions.READ_TOPIC, _M._topic_target
+        ),
+        Operation.DELETE_CONSUMER_GROUP: _Entry(
+            DeleteConsumerGroup.decode, _M._delete_group, permissions.READ_TOPIC, _M._topic_target
+        ),
+        Operation.JOIN_CONSUMER_GROUP: _Entry(
+            JoinConsumerGroupReplicated.decode, _M._join_group, permissions.READ_TOPIC, _M._topic_target
+        ),
+        Operation.LEAVE_CONSUMER_GROUP: _Entry(
+            LeaveConsumerGroupReplicated.decode, _M._leave_group, permissions.READ_TOPIC, _M._topic_target
+        ),
+        Operation.REMOVE_CONSUMER_GROUP_MEMBER: _Entry(
+            RemoveConsumerGroupMember.decode, _M._remove_member, None, _M._no_target
+        ),
+        Operation.COMPLETE_CONSUMER_GROUP_REVOCATION: _Entry(
+            CompleteConsumerGroupRevocation.decode, _M._complete_revocation, None, _M._no_target
         ),
         Operation.BOOTSTRAP_ROOT: _Entry(BootstrapRoot.decode, _M._bootstrap_root, None, _M._no_target),
     }.items()

@@ -5,10 +5,10 @@ between two commits.
 """
 
 from collections.abc import Iterable
-from struct import Struct
+from struct import Struct, pack
 from typing import Final
 
-from levrier.actors.metadata.records import Partition, Stream, Topic
+from levrier.actors.metadata.records import ConsumerGroup, Member, Partition, Stream, Topic
 from levrier.actors.metadata.tokens import Token
 from levrier.actors.metadata.users import User
 from levrier.wire.permissions import Permissions
@@ -18,6 +18,9 @@ _STREAM: Final = Struct("<IQIQQB")
 _TOPIC: Final = Struct("<IQIQBQQQB")
 _PARTITION: Final = Struct("<IQIQQQ")
 _SIZE: Final = Struct("<I")
+_GROUP: Final = Struct("<IIIB")
+_GENERATION: Final = Struct("<Q")
+_U32_MAX: Final = 2**32 - 1
 
 SEGMENTS_AT_CREATION: Final = 0
 SEGMENTS_IN_READS: Final = 1
@@ -119,3 +122,25 @@ def _user_details(user: User, status: int, options: bytes) -> bytes:
 def _partitions(partitions: tuple[Partition, ...], segments: int) -> bytes:
     pack = _PARTITION.pack
     return b"".join([pack(partition.id, partition.created_at, segments, 0, 0, 0) for partition in partitions])
+
+
+def group_header(group: ConsumerGroup, partitions_count: int) -> bytes:
+    """One group; `partitions_count` is that of its topic. An id beyond what the field holds shows as the largest."""
+    name = group.name.encode()
+    return _GROUP.pack(min(group.id, _U32_MAX), partitions_count, len(group.members), len(name)) + name
+
+
+def group_details(group: ConsumerGroup, partitions_count: int) -> bytes:
+    """The answer to GET_CONSUMER_GROUP, and the payload of CreateConsumerGroup: the group and its members."""
+    return group_header(group, partitions_count) + b"".join(
+        _SIZE.pack(member.id) + _numbers(member.partitions) for member in group.members
+    )
+
+
+def group_assignment(group: ConsumerGroup, member: Member) -> bytes:
+    """The answer to SYNC_CONSUMER_GROUP: the generation, and what this member may poll."""
+    return _GENERATION.pack(group.generation) + _numbers(member.pollable)
+
+
+def _numbers(numbers: tuple[int, ...]) -> bytes:
+    return pack(f"<I{len(numbers)}I", len(numbers), *numbers)
