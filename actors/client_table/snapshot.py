@@ -1,6 +1,7 @@
 """Reading the client-table section of a snapshot back (client-table 9; the layout stands in `capture`).
 
-The section carries only the newest reply of each ring: older retries are answered as already applied, never executed.
+The section carries the newest reply of each ring and that of the watermark request: older retries are answered as already
+applied, never executed.
 """
 
 from typing import Final
@@ -10,6 +11,7 @@ from levrier.actors.client_table.entries import (
     SLOT_COUNT_MAX,
     Entry,
     Fence,
+    Reply,
     check_ring,
     reply_of_frame,
 )
@@ -27,6 +29,7 @@ from levrier.actors.client_table.table import ClientTable
 _U32_MAX: Final = 2**32 - 1
 _U64_MAX: Final = 2**64 - 1
 _SESSION_FIELDS: Final = 6
+_ENTRY_FIELDS_MAX: Final = 7
 
 
 def restore(section: object, min_slots: int) -> ClientTable:
@@ -70,8 +73,16 @@ def _record(record: object, index: int) -> tuple[int, object]:
 
 
 def _entry(fields: object, where: str) -> Entry:
-    client, epoch, user_id, watermark, watermark_checksum, frame = _session(fields, where)
-    ring = (reply_of_frame(frame, client=client, where=where),)
+    values = _sequence(fields, where)
+    client, epoch, user_id, watermark, watermark_checksum, frame = _session(values[:_SESSION_FIELDS], where)
+    ring: tuple[Reply, ...] = (reply_of_frame(frame, client=client, where=where),)
+    for frame_before in values[_SESSION_FIELDS:]:
+        if len(values) > _ENTRY_FIELDS_MAX or not isinstance(frame_before, bytes):
+            raise MalformedTable(f"{len(values)} fields, not {_SESSION_FIELDS} or a reply more", where)
+        answer = reply_of_frame(frame_before, client=client, where=where)
+        if answer.request != watermark:
+            raise InvalidReply(f"a reply to request {answer.request} at the watermark {watermark}", where)
+        ring = (answer, *ring)
     check_ring(ring, watermark=watermark, where=where)
     return Entry(client, epoch, user_id, watermark, watermark_checksum, ring)
 

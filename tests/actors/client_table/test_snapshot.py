@@ -94,6 +94,38 @@ def test_older_replies_are_lost_but_never_executed_again() -> None:
     assert cached_commit(check(again, 1, 2)) == 12
 
 
+def test_the_last_answer_survives_behind_a_login() -> None:
+    """A client that logged in again after a crash gets its answer, also when a checkpoint came in between."""
+    table = table_of(4, (1, 10))
+    commit(table, 1, 1, 11)
+    commit(table, 1, 2, 12)
+    register(table, 1, 13)
+    again = restored(table, 4)
+    again.verify()
+    assert cached_commit(check(again, 1, 2)) == 12
+    assert answer(again, 1, 1) is Answer.ALREADY_APPLIED
+    entry = again.entry_of(1)
+    assert entry is not None
+    assert entry.latest_commit == 13
+    assert section_of(again) == section_of(table)
+
+
+@pytest.mark.parametrize(
+    ("surplus", "error"),
+    [
+        pytest.param([reply(1, 1, 11).frame, b""], MalformedTable, id="eight fields"),
+        pytest.param([5], MalformedTable, id="no bin"),
+        pytest.param([b"junk"], InvalidReply, id="no reply"),
+        pytest.param([reply(1, 0, 11).frame], InvalidReply, id="not the watermark's"),
+        pytest.param([reply(1, 1, 11).frame], InvalidReply, id="the newest again"),
+    ],
+)
+def test_an_answer_that_the_entry_cannot_have(surplus: list[object], error: type[WireError]) -> None:
+    """The seventh field is the reply to the watermark, where the newest is another."""
+    with pytest.raises(error):
+        restore([[[0, record(1) + surplus]], []], 8)
+
+
 def test_a_full_restored_table_evicts_the_same_client() -> None:
     """C-196."""
     table = table_of(3, (1, 10), (2, 11), (3, 12))
