@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from levrier.actors.metadata.options import OptionFields, OptionMap, OptionPool
 from levrier.actors.metadata.permissions import ROOT_USER_ID
-from levrier.actors.metadata.records import Partition, Stream, Topic
+from levrier.actors.metadata.records import ConsumerGroup, GroupTable, Member, Partition, Revocation, Stream, Topic
 from levrier.actors.metadata.slab import Slab
 from levrier.actors.metadata.snapshot import COMPRESSION_NAMES, STATS, STATUS_NAMES
 from levrier.actors.metadata.streams import PARTITION_ID_MAX, STREAMS_MAX, TOPICS_MAX, StreamsMachine
@@ -23,6 +23,7 @@ from levrier.wire.requests.replicated import TOKEN_HASH_SIZE
 
 _U32_MAX: Final = 2**32 - 1
 _U64_MAX: Final = 2**64 - 1
+_CLIENT_SIZE: Final = 16
 _HEX_DIGITS: Final = "0123456789abcdef"
 _STATUS_CODES: Final = {name: code for code, name in STATUS_NAMES.items()}
 _COMPRESSION_CODES: Final = {name: code for code, name in COMPRESSION_NAMES.items()}
@@ -180,11 +181,10 @@ def _topic(value: object, stream: str, source: _Source) -> Topic:
     if not isinstance(compression, str) or compression not in _COMPRESSION_CODES:
         raise SnapshotInvalid("no such compression", where)
     _stats(stats, where)
-    if _array(groups, None, where):
-        raise SnapshotInvalid("consumer groups, which this version cannot hold", where)
     records = tuple([_partition(entry, where, source.group_high) for entry in _array(partitions, None, where)])
     if len(records) > 1 and len({partition.id for partition in records}) != len(records):
         raise SnapshotInvalid("a partition id stands twice", where)
+    known = _groups(_array(groups, None, where), records, _uint(next_group, _U64_MAX, where), where)
     return Topic(
         key,
         _name(name, where),
@@ -195,6 +195,77 @@ def _topic(value: object, stream: str, source: _Source) -> Topic:
         source.options_at(options, where),
         records,
         _uint(next_group, _U64_MAX, where),
+        known,
+    )
+
+
+def _groups(
+    pairs: Sequence[object], partitions: tuple[Partition, ...], next_group: int, topic: str
+) -> GroupTable | None:
+    """The groups of a topic, of ids that were given out before `next_group`."""
+    if not pairs:
+        return None
+    partition_ids = {partition.id for partition in partitions}
+    groups: list[ConsumerGroup] = []
+    names: set[str] = set()
+    for pair in pairs:
+        key, fields = _array(pair, 2, topic)
+        where = f"{topic}.groups[{key}]"
+        group_id, generation, label, members = _array(fields, 4, where)
+        name = _name(label, where)
+        least = groups[-1].id + 1 if groups else 0
+        if group_id != key or not least <= _uint(group_id, _U64_MAX, where) < next_group:
+            raise SnapshotInvalid(f"not the id of a group from {least} to below {next_group}", where)
+        if name in names:
+            raise SnapshotInvalid("a group of this name is there already", where)
+        group = ConsumerGroup(
+            _uint(group_id, _U64_MAX, where),
+            name,
+            _uint(generation, _U64_MAX, where),
+            _members(members, partition_ids, where),
+        )
+        names.add(name)
+        groups.append(group)
+    return GroupTable(groups) if groups else None
+
+
+def _members(value: object, partition_ids: set[int], where: str) -> tuple[Member, ...]:
+    """The members of a group: every partition has one owner at most, who may have to give it up to another member."""
+    members = [_member(key, entry, where) for key, entry in _ascending(_array(value, None, where), where)]
+    owned = [partition_id for member in members for partition_id in member.partitions]
+    if len(set(owned)) != len(owned) or not partition_ids.issuperset(owned):
+        raise SnapshotInvalid("a partition of two owners, or of none of the topic", where)
+    if len({member.client for member in members}) != len(members):
+        raise SnapshotInvalid("a client is a member twice", where)
+    keys = {member.id for member in members}
+    for member in members:
+        leaving = [revocation.partition_id for revocation in member.pending]
+        if len(set(leaving)) != len(leaving) or not set(leaving) <= set(member.partitions):
+            raise SnapshotInvalid("a pending revocation of what is not owned", where)
+        if not {revocation.target for revocation in member.pending} <= keys - {member.id}:
+            raise SnapshotInvalid("a pending revocation in favour of nobody", where)
+    return tuple(members)
+
+
+def _member(key: int, value: object, where: str) -> Member:
+    member_id, client, partitions, pending, user_id = _array(value, 5, where)
+    if member_id != key:
+        raise SnapshotInvalid(f"member {member_id!r} under key {key}", where)
+    if not isinstance(client, bytes) or len(client) != _CLIENT_SIZE:
+        raise SnapshotInvalid("no client id", where)
+    return Member(
+        key,
+        int.from_bytes(client, "little"),
+        _uint(user_id, _U32_MAX, where),
+        tuple([_uint(partition_id, _U32_MAX, where) for partition_id in _array(partitions, None, where)]),
+        tuple([_revocation(entry, where) for entry in _array(pending, None, where)]),
+    )
+
+
+def _revocation(value: object, where: str) -> Revocation:
+    partition_id, target, created_at = _array(value, 3, where)
+    return Revocation(
+        _uint(partition_id, _U32_MAX, where), _uint(target, _U32_MAX, where), _uint(created_at, _U64_MAX, where)
     )
 
 

@@ -12,8 +12,9 @@ Everything is an array, positional, in the order of persistence 4.1. Where this 
   are pairs of name and token (4), ascending by name.
 * stats of streams and topics are three zeros: counters live beside the replicated state, not in it, so that equal state
   has equal bytes on every replica.
-* group (4) and member (5: member (4), then the user id, D-22) are laid down for the commands that will fill them; until
-  then the list of groups is empty, and a snapshot that says otherwise is refused, not shortened.
+* groups: pairs of id and group, ascending. group (4): id, generation, name, pairs of key and member, ascending. member (5):
+  key, client as 16 bytes, ids of its partitions in their order, pending revocations `[partition id, key of the target,
+  created_at]`, user id (D-22).
 
 `levrier.actors.metadata.restore` is the way back.
 """
@@ -24,7 +25,7 @@ from typing import Final
 import msgpack
 
 from levrier.actors.metadata.options import OptionFields, OptionMap
-from levrier.actors.metadata.records import Stream, Topic
+from levrier.actors.metadata.records import ConsumerGroup, Member, Stream, Topic
 from levrier.actors.metadata.tokens import Token
 from levrier.actors.metadata.users import ACTIVE, INACTIVE, User
 from levrier.wire.permissions import Permissions
@@ -37,6 +38,12 @@ _PARTITION_SIZE_MAX: Final = 1 + 6 * 9
 _TOKENS_IN_PIECE: Final = 16
 _TOKEN_SIZE_MAX: Final = 2 + 2 * (2 + 255) + 5 + 66 + 9
 assert CHUNK_SIZE + _PARTITIONS_IN_PIECE * _PARTITION_SIZE_MAX <= 64 * 1024
+_NUMBERS_IN_PIECE: Final = 1024
+_NUMBER_SIZE_MAX: Final = 5
+_REVOCATIONS_IN_PIECE: Final = 256
+_REVOCATION_SIZE_MAX: Final = 1 + 5 + 5 + 9
+assert CHUNK_SIZE + _NUMBERS_IN_PIECE * _NUMBER_SIZE_MAX <= 64 * 1024
+assert CHUNK_SIZE + _REVOCATIONS_IN_PIECE * _REVOCATION_SIZE_MAX <= 64 * 1024
 assert CHUNK_SIZE + _TOKENS_IN_PIECE * _TOKEN_SIZE_MAX <= 64 * 1024
 
 STATUS_NAMES: Final = {ACTIVE: "active", INACTIVE: "inactive"}
@@ -165,16 +172,41 @@ def _topic_pieces(packer: msgpack.Packer, topic: Topic, table: _OptionTable) -> 
         topic.max_topic_size,
         STATS,
     )
-    tail = ((), topic.next_consumer_group_id, table.index(topic.options))
+    tail = (topic.next_consumer_group_id, table.index(topic.options))
     partitions = topic.partitions
-    if len(partitions) <= _PARTITIONS_IN_PIECE:
-        yield packer.pack((topic.id, (*head, partitions, *tail)))
+    if len(partitions) <= _PARTITIONS_IN_PIECE and not topic.groups:
+        yield packer.pack((topic.id, (*head, partitions, (), *tail)))
         return
     yield packer.pack_array_header(2) + packer.pack(topic.id) + _open_array(packer, 11, head)
-    yield packer.pack_array_header(len(partitions))
-    for start in range(0, len(partitions), _PARTITIONS_IN_PIECE):
-        yield b"".join(map(packer.pack, partitions[start : start + _PARTITIONS_IN_PIECE]))
+    yield from _array_pieces(packer, partitions, _PARTITIONS_IN_PIECE)
+    groups = topic.groups
+    yield packer.pack_array_header(0 if groups is None else len(groups))
+    for group in groups or ():
+        yield from _group_pieces(packer, group)
     yield b"".join(map(packer.pack, tail))
+
+
+def _group_pieces(packer: msgpack.Packer, group: ConsumerGroup) -> Iterator[bytes]:
+    yield packer.pack_array_header(2) + packer.pack(group.id)
+    yield _open_array(packer, 4, (group.id, group.generation, group.name))
+    yield packer.pack_array_header(len(group.members))
+    for member in group.members:
+        yield from _member_pieces(packer, member)
+
+
+def _member_pieces(packer: msgpack.Packer, member: Member) -> Iterator[bytes]:
+    yield packer.pack_array_header(2) + packer.pack(member.id)
+    yield _open_array(packer, 5, (member.id, member.client.to_bytes(16, "little")))
+    yield from _array_pieces(packer, member.partitions, _NUMBERS_IN_PIECE)
+    yield from _array_pieces(packer, member.pending, _REVOCATIONS_IN_PIECE)
+    yield packer.pack(member.user_id)
+
+
+def _array_pieces(packer: msgpack.Packer, elements: Sequence[object], count: int) -> Iterator[bytes]:
+    """An array, `count` elements to a piece."""
+    yield packer.pack_array_header(len(elements))
+    for start in range(0, len(elements), count):
+        yield b"".join(map(packer.pack, elements[start : start + count]))
 
 
 def _open_array(packer: msgpack.Packer, size: int, head: tuple[object, ...]) -> bytes:
