@@ -25,10 +25,15 @@ class Ticket:
 @quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A committed reply, fresh or from the client table's ring: the frame as every replica would build it."""
+    """A committed reply, fresh or from the client table's ring: the frame as every replica would build it.
+
+    `body_checksum` is that of the body that has just committed, 0 for a reply from the ring: a secret is shown with the
+    reply of its own body only (rule 7).
+    """
 
     ticket: Ticket
     frame: bytes
+    body_checksum: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +65,7 @@ class QueryAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What the replicated state knows of a user name (or, later, of a token hash).
+    """What the replicated state knows of a user, by the name of a login or by the identifier of a password change.
 
     `user_id` is None for an unknown user. `bootstrapped` is False until the root user exists (D-01): logins then get
     code 57. The hash is a secret: it never shows in a repr.
@@ -79,6 +84,36 @@ class PasswordVerified:
 
     ticket: Ticket
     matches: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PasswordHashed:
+    """The worker thread has hashed a new password: its PHC string, a secret; empty when that failed."""
+
+    ticket: Ticket
+    password_hash: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenOwner:
+    """What the replicated state knows of a token hash: `user_id` is None for an unknown one.
+
+    `expires_at` in microseconds, None for never; whoever asked compares it with the clock.
+    """
+
+    ticket: Ticket
+    bootstrapped: bool
+    user_id: int | None
+    active: bool
+    expires_at: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCount:
+    """How many tokens a user has by now, expired ones included (the cap of state-machine 11.3)."""
+
+    ticket: Ticket
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +155,10 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """Bytes arrived on a connection, cut anywhere."""
+    """Bytes arrived on a connection, cut anywhere. They may hold a password."""
 
     connection: int
-    data: bytes
+    data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,5 +180,17 @@ class Tick:
     """A second has passed: retries of disconnect logouts, login deadlines."""
 
 
-Answer = Reply | Deny | Evict | QueryAnswer | Credentials | PasswordVerified | SegmentSize | NodeStatus
+Answer = (
+    Reply
+    | Deny
+    | Evict
+    | QueryAnswer
+    | Credentials
+    | PasswordVerified
+    | PasswordHashed
+    | TokenOwner
+    | TokenCount
+    | SegmentSize
+    | NodeStatus
+)
 Command = Answer | Opened | Received | Closed | WriteResumed | Tick

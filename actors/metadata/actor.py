@@ -9,7 +9,7 @@ from levrier.actors.client_table import messages as client_table
 from levrier.actors.metadata import messages as metadata
 from levrier.actors.metadata import queries
 from levrier.actors.metadata.machine import MetadataMachine
-from levrier.actors.metadata.users import ACTIVE
+from levrier.actors.metadata.users import ACTIVE, User
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime
 from levrier.wire.replies import committed_reply
 
@@ -38,6 +38,9 @@ class MetadataActor(NodeActor):
         self._handlers.on(metadata.Apply, self._on_apply)
         self._handlers.on(metadata.Query, self._on_query)
         self._handlers.on(metadata.FindCredentials, self._on_find_credentials)
+        self._handlers.on(metadata.FindPasswordHash, self._on_find_password_hash)
+        self._handlers.on(metadata.FindToken, self._on_find_token)
+        self._handlers.on(metadata.CountTokens, self._on_count_tokens)
         self._handlers.on(metadata.FindSegmentSize, self._on_find_segment_size)
         self._handlers.on(metadata.Capture, self._on_capture)
         self._handlers.seal()
@@ -67,17 +70,40 @@ class MetadataActor(NodeActor):
         self._bus.tell(bus.QueryAnswer(ticket=message.ticket, status=status, body=body, commit=self._last_op))
 
     def _on_find_credentials(self, message: metadata.FindCredentials) -> None:
-        users = self._machine.users
-        user = users.find(message.username)
+        self._tell_credentials(message.ticket, self._machine.users.find(message.username))
+
+    def _on_find_password_hash(self, message: metadata.FindPasswordHash) -> None:
+        self._tell_credentials(message.ticket, self._machine.users.resolve(message.user))
+
+    def _tell_credentials(self, ticket: bus.Ticket, user: User | None) -> None:
         self._bus.tell(
             bus.Credentials(
-                ticket=message.ticket,
-                bootstrapped=users.bootstrapped,
+                ticket=ticket,
+                bootstrapped=self._machine.users.bootstrapped,
                 user_id=None if user is None else user.id,
                 active=user is not None and user.status == ACTIVE,
                 password_hash="" if user is None else user.password_hash,
             )
         )
+
+    def _on_find_token(self, message: metadata.FindToken) -> None:
+        users = self._machine.users
+        token = users.tokens.find(message.token_hash)
+        owner = None if token is None else users.get(token.user_id)
+        assert (token is None) == (owner is None), "a token without its owner"
+        self._bus.tell(
+            bus.TokenOwner(
+                ticket=message.ticket,
+                bootstrapped=users.bootstrapped,
+                user_id=None if owner is None else owner.id,
+                active=owner is not None and owner.status == ACTIVE,
+                expires_at=None if token is None else token.expires_at,
+            )
+        )
+
+    def _on_count_tokens(self, message: metadata.CountTokens) -> None:
+        count = self._machine.users.tokens.count(message.user_id)
+        self._bus.tell(bus.TokenCount(ticket=message.ticket, count=count))
 
     def _on_find_segment_size(self, message: metadata.FindSegmentSize) -> None:
         size = self._machine.streams.segment_size(message.stream, message.topic)

@@ -1,7 +1,7 @@
 """What the Metadata actor accepts: the commit stream, and reads of applied state."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from levrier.actors.bus.messages import Ticket
@@ -37,6 +37,30 @@ class FindCredentials:
 
     ticket: Ticket
     username: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindPasswordHash:
+    """The stored password hash of this user, for the admission of a change (11.2). Answered by bus.Credentials."""
+
+    ticket: Ticket
+    user: Identifier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindToken:
+    """Whose token has this hash? Answered by bus.TokenOwner."""
+
+    ticket: Ticket
+    token_hash: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountTokens:
+    """How many tokens has this user? Answered by bus.TokenCount."""
+
+    ticket: Ticket
+    user_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,4 +108,7 @@ class CapturedMetadata(Protocol):
         """The msgpack encoding of the `streams` snapshot section."""
 
 
-Command = Apply | Query | FindCredentials | FindSegmentSize | Capture
+Question = Query | FindCredentials | FindPasswordHash | FindToken | CountTokens | FindSegmentSize
+"""What the Bus asks."""
+
+Command = Apply | Question | Capture
