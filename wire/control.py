@@ -77,6 +77,11 @@ class ControlHeader:
     BODY_CHECKSUM: ClassVar[bool] = False
     RESERVED_CHECKED: ClassVar[bool] = False
 
+    cluster: int
+    view: int
+    release: int
+    replica: int
+
     @property
     def command_code(self) -> int:
         """The command byte. Where two commands share a layout the subclass has a `command` field."""

@@ -7,6 +7,7 @@ of a connection (design section 3, rule 7): an answer whose ticket is no longer 
 from dataclasses import dataclass, field
 
 from levrier.wire.codes import EvictionReason
+from levrier.wire.control import ControlHeader
 from levrier.wire.frozen import quick_init
 
 
@@ -180,6 +181,63 @@ class Tick:
     """A second has passed: retries of disconnect logouts, login deadlines."""
 
 
+@quick_init
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendToReplica:
+    """Send one whole, sealed frame to a peer. Dropped when there is no link or its queue is full; never to oneself."""
+
+    replica: int
+    frame: bytes
+
+
+@quick_init
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broadcast:
+    """Send one whole, sealed frame to every peer that there is a link to, in the order of their ids."""
+
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropPeer:
+    """End the link to a peer that turned out to be no member of this cluster; the next dial waits the longest pause."""
+
+    replica: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDialPace:
+    """`hurried`: the cluster is not born yet, so dials are repeated at the shortest pause, without doubling it."""
+
+    hurried: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFrame:
+    """What the Bus tells whoever takes `command`: a verified frame of the peer `sender`, of this cluster and group."""
+
+    command: int
+    header: ControlHeader
+    body: bytes
+    sender: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerUp:
+    """What the Bus tells whoever watches the links: there is one to this replica now."""
+
+    replica: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerDown:
+    """What the Bus tells whoever watches the links: the one to this replica has ended."""
+
+    replica: int
+    reason: str
+
+
 Answer = (
     Reply
     | Deny
@@ -194,3 +252,5 @@ Answer = (
     | NodeStatus
 )
 Command = Answer | Opened | Received | Closed | WriteResumed | Tick
+ReplicaCommand = SendToReplica | Broadcast | DropPeer | SetDialPace
+PeerEvent = PeerUp | PeerDown

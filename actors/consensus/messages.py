@@ -5,6 +5,9 @@ from enum import IntEnum
 
 from levrier.actors.bus.messages import Ticket
 from levrier.actors.client_table.messages import ClientRequest
+from levrier.wire.control import ControlHeader
+from levrier.wire.frozen import quick_init
+from levrier.wire.prepare import Prepare
 
 
 class Outcome(IntEnum):
@@ -114,6 +117,34 @@ class CheckpointFailed:
 
     op: int
     reason: str
+
+
+@quick_init
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareReceived:
+    """A verified prepare of this cluster and group, passed on by the peer `sender`; `header.replica` built it."""
+
+    prepare: Prepare
+    sender: int
+
+
+@quick_init
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairPrepareReceived:
+    """A verified entry that was asked for (RepairPrepare), as the prepare it carries."""
+
+    prepare: Prepare
+    sender: int
+
+
+@quick_init
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameReceived:
+    """A verified control frame; `header.replica` is `sender`. The body is whole and fits its checksum, if it has one."""
+
+    header: ControlHeader
+    body: bytes
+    sender: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
