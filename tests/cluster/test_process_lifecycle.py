@@ -48,7 +48,11 @@ def test_sigterm_ends_it_with_0_and_leaves_a_directory_that_needs_no_repair(spaw
         ended = node.terminate()
 
     assert ended.status == 0, ended.log
-    assert sorted(path.name for path in (data / "metadata").iterdir()) == ["journal.wal", "superblock.a"]
+    assert sorted(path.name for path in (data / "metadata").iterdir()) == [
+        "journal.wal",
+        "superblock.a",
+        "superblock.b",
+    ]
     journal = PrepareJournal.open(
         DiskStorage(), journal_path(data), group=METADATA_GROUP, snapshot_op=0, slots=16_384, epoch_source=lambda: 1
     )
