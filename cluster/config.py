@@ -87,6 +87,7 @@ class NodeConfig:
     journal_slots: int = 16_384
     clients_table_max: int = 8_192
     connections_max: int = 4_096
+    max_tokens_per_user: int = 100
     frame_size_max: int = FRAME_SIZE_MAX
     arrangement: tuple[tuple[str, str], ...] = (
         ("bus", "io"),
@@ -106,6 +107,8 @@ class NodeConfig:
             raise ConfigError(f"journal_slots {self.journal_slots}: {least} to {JOURNAL_SLOTS_MAX} are allowed")
         if self.clients_table_max not in CLIENTS_TABLE:
             raise ConfigError(f"clients_table_max {self.clients_table_max}: 2 to 65536 are allowed")
+        if self.max_tokens_per_user < 1:
+            raise ConfigError(f"max_tokens_per_user {self.max_tokens_per_user}: 1 or more are allowed")
         if not 1 <= self.replica_count <= 32:
             raise ConfigError(f"replica_count {self.replica_count}: 1 to 32 are allowed")
         if not 0 <= self.replica < self.replica_count:

@@ -19,10 +19,10 @@ from loguru import logger
 
 from levrier.actors.bus.actor import BusActor
 from levrier.actors.bus.bus import Bus, BusLimits
-from levrier.actors.bus.gateway import GatewaySettings
 from levrier.actors.bus.passwords import DUMMY_PASSWORD_HASH, verify_password
 from levrier.actors.bus.ports import Transport
 from levrier.actors.bus.queries import ClusterView, Json
+from levrier.actors.bus.settings import GatewaySettings
 from levrier.actors.bus.transport import TcpTransport
 from levrier.actors.checkpoint.actor import CheckpointActor
 from levrier.actors.client_table.actor import ClientTableActor
@@ -68,7 +68,7 @@ def wire(config: NodeConfig, booted: Booted, runtime: Runtime, outside: Outside)
     BusActor.start(
         name="bus",
         runtime=runtime,
-        core=Bus(settings=_gateway_settings(outside), limits=_limits(config)),
+        core=Bus(settings=_gateway_settings(config, runtime, outside), limits=_limits(config)),
         transport=outside.transport,
         client_table=runtime.address("client_table"),
         metadata=runtime.address("metadata"),
@@ -256,13 +256,16 @@ def _replica_config(config: NodeConfig, booted: Booted) -> ReplicaConfig:
     )
 
 
-def _gateway_settings(outside: Outside) -> GatewaySettings:
+def _gateway_settings(config: NodeConfig, runtime: Runtime, outside: Outside) -> GatewaySettings:
     return GatewaySettings(
         cluster=outside.cluster,
         node_facts=outside.node_facts,
         dummy_password_hash=DUMMY_PASSWORD_HASH,
         window=WINDOW,
         server_version=VERSION,
+        entropy=runtime.entropy,
+        now_micros=runtime.clock.now_micros,
+        max_tokens_per_user=config.max_tokens_per_user,
     )
 
 

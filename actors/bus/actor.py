@@ -12,12 +12,19 @@ from loguru import logger
 
 from levrier.actors.bus import messages as bus
 from levrier.actors.bus.bus import Bus
-from levrier.actors.bus.effects import CloseConnection, Effect, PauseReading, ResumeReading, VerifyPassword
-from levrier.actors.bus.passwords import verify_password
+from levrier.actors.bus.effects import (
+    CloseConnection,
+    Effect,
+    HashPassword,
+    PauseReading,
+    ResumeReading,
+    VerifyPassword,
+)
+from levrier.actors.bus.passwords import SALT_SIZE, hash_password, verify_password
 from levrier.actors.bus.ports import Transport
 from levrier.actors.client_table.messages import Preflight
 from levrier.actors.consensus.messages import StatusQuery
-from levrier.actors.metadata.messages import FindCredentials, FindSegmentSize, Query
+from levrier.actors.metadata import messages as metadata_messages
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime, Timer, WorkFailed
 
 TICK_MILLISECONDS: Final = 1000
@@ -34,23 +41,24 @@ class BusActor(NodeActor):
         core: Bus,
         transport: Transport,
         client_table: Recipient[Preflight],
-        metadata: Recipient[Query | FindCredentials | FindSegmentSize],
+        metadata: Recipient[metadata_messages.Question],
         consensus: Recipient[StatusQuery],
         verify: Callable[[str, str], bool] = verify_password,
+        hasher: Callable[[str, bytes], str] = hash_password,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
         self._core = core
         self._transport = transport
         self._consensus = consensus
         self._verify = verify
+        self._hasher = hasher
         self._ticker: Timer | None = None
         self._executors: dict[type, Callable[[Any], None]] = {
             Preflight: client_table.tell,
-            Query: metadata.tell,
-            FindCredentials: metadata.tell,
-            FindSegmentSize: metadata.tell,
+            **dict.fromkeys(get_args(metadata_messages.Question), metadata.tell),
             StatusQuery: consensus.tell,
             VerifyPassword: self._verify_password,
+            HashPassword: self._hash_password,
             CloseConnection: self._on_close,
             PauseReading: lambda effect: transport.pause_reading(effect.connection),
             ResumeReading: lambda effect: transport.resume_reading(effect.connection),
@@ -144,6 +152,16 @@ class BusActor(NodeActor):
 
         verify = self._verify
         self.runtime.offload(lambda: verify(effect.password_hash, effect.password), deliver, self.address)
+
+    def _hash_password(self, effect: HashPassword) -> None:
+        ticket = effect.ticket
+        salt = self.runtime.entropy(SALT_SIZE)
+
+        def deliver(result: str | WorkFailed) -> bus.PasswordHashed:
+            return bus.PasswordHashed(ticket=ticket, password_hash=result if isinstance(result, str) else "")
+
+        hasher = self._hasher
+        self.runtime.offload(lambda: hasher(effect.password, salt), deliver, self.address)
 
     def _on_close(self, effect: CloseConnection) -> None:
         logger.debug("connection {} is closed: {}", effect.connection, effect.reason)

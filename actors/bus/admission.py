@@ -1,80 +1,196 @@
-"""Static admission: what may go into the log, judged from the body alone (state-machine 9.3, 9.6, 11).
+"""Admission: what may go into the log, and in which form (state-machine 9.3, 9.6, 11).
 
-Apply never sees a body that does not decode, an option that the catalog does not know or a partition count out of bounds.
-A refusal costs nothing: it is not logged and does not move the client's watermark. The one thing that needs state, the
-segment size under an update's size cap, is asked of the Metadata actor.
+Apply never sees a body that does not decode, an option that the catalog does not know or a partition count out of bounds,
+nor a password or a token: those are replaced here. A refusal costs nothing: it is not logged and does not move the client's
+watermark.
+
+Most bodies are judged at once and go into the log as they are. The others need something first, of the replicated state or
+of a worker thread; they are a `Course`: a generator that yields one question after the other, is sent the answers, and
+returns the body.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from levrier.wire.codes import CLIENT_ALLOWED, Operation
+from levrier.actors.bus import messages as bus
+from levrier.actors.bus import tokens
+from levrier.actors.bus.effects import HashPassword, Question, VerifyPassword
+from levrier.actors.bus.session import Session
+from levrier.actors.metadata.messages import CountTokens, FindPasswordHash, FindSegmentSize
+from levrier.wire.codes import CLIENT_ALLOWED, ErrorCode, Operation
 from levrier.wire.identifiers import Identifier
 from levrier.wire.options import refuse_options
 from levrier.wire.requests.partitions import CreatePartitions, DeletePartitions
+from levrier.wire.requests.replicated import CreatePersonalAccessTokenReplicated, DeletePersonalAccessTokenReplicated
 from levrier.wire.requests.streams import CreateStream, DeleteStream, PurgeStream, UpdateStream
+from levrier.wire.requests.tokens import CreatePersonalAccessToken, DeletePersonalAccessToken
 from levrier.wire.requests.topics import CreateTopic, DeleteTopic, PurgeTopic, UpdateTopic
+from levrier.wire.requests.users import ChangePassword, CreateUser, DeleteUser, UpdatePermissions, UpdateUser
 from levrier.wire.topic_options import UNLIMITED, admit_create, admit_update, check_partitions_count, parse_strictly
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizeCap:
-    """An update caps the size of a topic: the cap has to hold at least one of its segments."""
+class Admitted(NamedTuple):
+    """What goes into the log, and the token that may be shown once it has committed."""
 
-    stream: Identifier
-    topic: Identifier
-
-
-Admission = Callable[[bytes], SizeCap | None]
-"""Raises `WireError`, whose code is the status of the refusal; or says what is still to be asked."""
+    body: bytes
+    minted: tokens.Minted | None = None
 
 
-def check_cap(body: bytes, segment_size: int | None) -> None:
-    """Raise `InvalidTopicSize` (1019) unless the cap of an UpdateTopic holds a segment; None: the default segment size."""
-    admit_update(UpdateTopic.decode(body).options, segment_size=segment_size)
+class Means(Protocol):
+    """What a course may use beside its questions."""
+
+    @property
+    def entropy(self) -> Callable[[int], bytes]:
+        """Random bytes, fit for secrets."""
+
+    @property
+    def max_tokens_per_user(self) -> int:
+        """The cap on the tokens of a user, a soft one: two creations at once may both pass it."""
 
 
-def _create_stream(body: bytes) -> None:
+Course: TypeAlias = Generator[Question, Any, Admitted | ErrorCode]
+"""Yields questions, each answered by the message of `ANSWERED_BY`; returns what is admitted, or the status of the refusal.
+
+A course may raise `WireError`, whose code is the status then."""
+
+Start: TypeAlias = Callable[[bus.Ticket, Means], Course]
+
+Admission: TypeAlias = Callable[[bytes, Session], bytes | Start]
+"""Gives the body to replicate, or how to come by it. Raises `WireError`, whose code is the status of the refusal."""
+
+ANSWERED_BY: Final[dict[type, type]] = {
+    FindSegmentSize: bus.SegmentSize,
+    FindPasswordHash: bus.Credentials,
+    VerifyPassword: bus.PasswordVerified,
+    HashPassword: bus.PasswordHashed,
+    CountTokens: bus.TokenCount,
+}
+
+
+def _create_stream(body: bytes, _: Session) -> bytes:
     request = CreateStream.decode(body)
     if request.options:
         refuse_options(request.options)
+    return body
 
 
-def _update_stream(body: bytes) -> None:
+def _update_stream(body: bytes, _: Session) -> bytes:
     request = UpdateStream.decode(body)
     if request.options:
         refuse_options(request.options)
+    return body
 
 
-def _create_topic(body: bytes) -> None:
+def _create_topic(body: bytes, _: Session) -> bytes:
     request = CreateTopic.decode(body)
     admit_create(request.options, partitions_count=request.partitions_count)
+    return body
 
 
-def _update_topic(body: bytes) -> SizeCap | None:
+def _update_topic(body: bytes, _: Session) -> bytes | Start:
     request = UpdateTopic.decode(body)
     if not request.options:
-        return None
+        return body
     cap = parse_strictly(request.options, updating=True).max_topic_size
     if cap is None or cap == UNLIMITED:
-        return None
-    return SizeCap(stream=request.stream, topic=request.topic)
+        return body
+
+    def check_cap(ticket: bus.Ticket, _: Means) -> Course:
+        answer: bus.SegmentSize = yield FindSegmentSize(ticket=ticket, stream=request.stream, topic=request.topic)
+        admit_update(request.options, segment_size=answer.segment_size)
+        return Admitted(body)
+
+    return check_cap
 
 
-def _create_partitions(body: bytes) -> None:
+def _create_partitions(body: bytes, _: Session) -> bytes:
     check_partitions_count(CreatePartitions.decode(body).partitions_count, minimum=1)
+    return body
 
 
-def _delete_partitions(body: bytes) -> None:
+def _delete_partitions(body: bytes, _: Session) -> bytes:
     check_partitions_count(DeletePartitions.decode(body).partitions_count, minimum=1)
+    return body
+
+
+def _create_user(body: bytes, _: Session) -> Start:
+    request = CreateUser.decode(body)
+    refuse_options(request.options)
+
+    def hash_password(ticket: bus.Ticket, _: Means) -> Course:
+        hashed: bus.PasswordHashed = yield HashPassword(ticket=ticket, password=request.password)
+        if not hashed.password_hash:
+            return _TRY_AGAIN
+        return Admitted(replace(request, password=hashed.password_hash).encode())
+
+    return hash_password
+
+
+def _update_user(body: bytes, _: Session) -> bytes:
+    refuse_options(UpdateUser.decode(body).options)
+    return body
+
+
+def _change_password(body: bytes, _: Session) -> Start:
+    """The log gets the new hash, or none where the current password is wrong: apply then says 42 (11.2).
+
+    What was verified names the user by its number, which is never given to another one, whatever is renamed meanwhile.
+    """
+    request = ChangePassword.decode(body)
+
+    def verify_and_hash(ticket: bus.Ticket, _: Means) -> Course:
+        stored: bus.Credentials = yield FindPasswordHash(ticket=ticket, user=request.user)
+        if stored.user_id is None:
+            return Admitted(replace(request, current_password="", new_password="").encode())
+        user = Identifier(stored.user_id)
+        verified: bus.PasswordVerified = yield VerifyPassword(
+            ticket=ticket, password=request.current_password, password_hash=stored.password_hash
+        )
+        if not verified.matches:
+            return Admitted(ChangePassword(user=user, current_password="", new_password="").encode())
+        hashed: bus.PasswordHashed = yield HashPassword(ticket=ticket, password=request.new_password)
+        if not hashed.password_hash:
+            return _TRY_AGAIN
+        return Admitted(ChangePassword(user=user, current_password="", new_password=hashed.password_hash).encode())
+
+    return verify_and_hash
+
+
+def _create_token(body: bytes, session: Session) -> Start:
+    request = CreatePersonalAccessToken.decode(body)
+
+    def mint(ticket: bus.Ticket, means: Means) -> Course:
+        answer: bus.TokenCount = yield CountTokens(ticket=ticket, user_id=session.user_id)
+        if answer.count >= means.max_tokens_per_user:
+            return ErrorCode.PERSONAL_ACCESS_TOKENS_LIMIT_REACHED
+        secret = tokens.mint(means.entropy)
+        replicated = CreatePersonalAccessTokenReplicated(
+            user_id=session.user_id,
+            name=request.name,
+            expiry=request.expiry,
+            token_hash=tokens.hash_token(secret),
+        ).encode()
+        return Admitted(replicated, tokens.minted(secret, replicated))
+
+    return mint
+
+
+def _delete_token(body: bytes, session: Session) -> bytes:
+    request = DeletePersonalAccessToken.decode(body)
+    return DeletePersonalAccessTokenReplicated(user_id=session.user_id, name=request.name).encode()
 
 
 def _decodes(decode: Callable[[bytes], object]) -> Admission:
-    def admit(body: bytes) -> None:
+    def admit(body: bytes, _: Session) -> bytes:
         decode(body)
+        return body
 
     return admit
+
+
+_TRY_AGAIN: Final = ErrorCode.TRANSIENT_NOT_COMMITTED
+"""No memory for a hash: nothing was started, and the same request may come again."""
 
 
 ADMISSIONS: Final[dict[int, Admission]] = {
@@ -88,6 +204,13 @@ ADMISSIONS: Final[dict[int, Admission]] = {
     int(Operation.PURGE_TOPIC): _decodes(PurgeTopic.decode),
     int(Operation.CREATE_PARTITIONS): _create_partitions,
     int(Operation.DELETE_PARTITIONS): _delete_partitions,
+    int(Operation.CREATE_USER): _create_user,
+    int(Operation.UPDATE_USER): _update_user,
+    int(Operation.DELETE_USER): _decodes(DeleteUser.decode),
+    int(Operation.CHANGE_PASSWORD): _change_password,
+    int(Operation.UPDATE_PERMISSIONS): _decodes(UpdatePermissions.decode),
+    int(Operation.CREATE_PERSONAL_ACCESS_TOKEN): _create_token,
+    int(Operation.DELETE_PERSONAL_ACCESS_TOKEN): _delete_token,
 }
 """The operations that this node serves. Every other one that a client may send gets code 5 (D-18)."""
 

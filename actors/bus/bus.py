@@ -21,9 +21,10 @@ from levrier.actors.bus.effects import (
     ResumeReading,
     WriteFrame,
 )
-from levrier.actors.bus.gateway import Gateway, GatewaySettings
+from levrier.actors.bus.gateway import Gateway
 from levrier.actors.bus.logouts import NODE_CONNECTION, Logouts
 from levrier.actors.bus.registry import ClientRegistry, CommitPoint
+from levrier.actors.bus.settings import GatewaySettings
 from levrier.wire.errors import FrameSizeOutOfRange
 from levrier.wire.framing import FRAME_SIZE_MAX, HEADER_SIZE, FrameDecoder
 

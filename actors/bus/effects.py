@@ -1,7 +1,7 @@
 """What the pure parts of the Bus want done.
 
 A message for a neighbour is its own effect: its type names the neighbour. The rest are the few things that the Bus does
-itself: compare a password off the hot path, write a frame, close, stop and go on reading.
+itself: compare or hash a password off the hot path, write a frame, close, stop and go on reading.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from typing import TypeAlias
 from levrier.actors.bus.messages import Ticket
 from levrier.actors.client_table.messages import Preflight
 from levrier.actors.consensus.messages import StatusQuery
-from levrier.actors.metadata.messages import FindCredentials, FindSegmentSize, Query
+from levrier.actors.metadata import messages as metadata
 from levrier.wire.frozen import quick_init
 
 
@@ -23,12 +23,20 @@ class VerifyPassword:
     password_hash: str = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashPassword:
+    """Hash a new password under a fresh salt in a worker thread. Answered by bus.PasswordHashed."""
+
+    ticket: Ticket
+    password: str = field(repr=False)
+
+
 @quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteFrame:
-    """One frame for the client: the answer to exactly one of its requests."""
+    """One frame for the client: the answer to exactly one of its requests. It may show a token, once."""
 
-    frame: bytes
+    frame: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +62,7 @@ class ResumeReading:
     connection: int
 
 
-Question: TypeAlias = Preflight | Query | FindCredentials | FindSegmentSize | StatusQuery | VerifyPassword
+Question: TypeAlias = Preflight | metadata.Question | StatusQuery | VerifyPassword | HashPassword
 """What a gateway asks on behalf of the request it is handling."""
 
 GatewayEffect: TypeAlias = Question | WriteFrame | CloseConnection

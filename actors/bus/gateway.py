@@ -13,18 +13,19 @@ It refuses to know about sockets, batching, the log and who is primary.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import IntEnum, unique
+from collections.abc import Callable
 from typing import Any, Final
 
-from levrier.actors.bus import admission, login, queries
+from levrier.actors.bus import admission, login, queries, tokens
 from levrier.actors.bus import messages as bus
 from levrier.actors.bus.effects import CloseConnection, GatewayEffect, VerifyPassword, WriteFrame
+from levrier.actors.bus.pending import Pending, Stage
 from levrier.actors.bus.registry import ClientRegistry, CommitPoint
-from levrier.actors.client_table.messages import ClientRequest, Preflight
+from levrier.actors.bus.session import Ending, Session
+from levrier.actors.bus.settings import GatewaySettings
+from levrier.actors.client_table.messages import SERVER_CLIENT_MIN, ClientRequest, Preflight
 from levrier.actors.consensus.messages import StatusQuery
-from levrier.actors.metadata.messages import FindCredentials, FindSegmentSize, Query
+from levrier.actors.metadata.messages import FindCredentials, FindToken, Query
 from levrier.wire.checksums import body_matches
 from levrier.wire.codes import CLIENT_ALLOWED, RESULT_FRAMED, ErrorCode, EvictionReason, Operation
 from levrier.wire.errors import WireError
@@ -50,67 +51,12 @@ _INVALID_FORMAT: Final = int(ErrorCode.INVALID_FORMAT)
 _FEATURE_UNAVAILABLE: Final = int(ErrorCode.FEATURE_UNAVAILABLE)
 _TRANSIENT_NOT_COMMITTED: Final = int(ErrorCode.TRANSIENT_NOT_COMMITTED)
 _UNAUTHENTICATED: Final = int(ErrorCode.UNAUTHENTICATED)
+_TOKEN_EXISTS: Final = int(ErrorCode.PERSONAL_ACCESS_TOKEN_ALREADY_EXISTS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """What a login bound to the connection: who speaks, and the epoch that every request must name."""
-
-    client: int
-    epoch: int
-    user_id: int
-
-
-@unique
-class _Stage(IntEnum):
-    """What the open request waits for."""
-
-    CREDENTIALS = 0
-    VERIFICATION = 1
-    REGISTER = 2
-    COMMIT = 3
-    LOGOUT = 4
-    QUERY = 5
-    SEGMENT_SIZE = 6
-    STATUS = 7
-
-
-_COMMIT: Final = _Stage.COMMIT
-_IN_LOG: Final = (_COMMIT, _Stage.REGISTER, _Stage.LOGOUT)
+_COMMIT: Final = Stage.COMMIT
+_IN_LOG: Final = (_COMMIT, Stage.REGISTER, Stage.LOGOUT)
 """Stages in which the request is with ClientTable and Consensus; an answer that does not fit the stage is surplus."""
-
-
-class _Pending:
-    """The one request that is being handled, and how far it has come."""
-
-    __slots__ = ("body", "header", "login", "stage", "ticket")
-
-    def __init__(self, ticket: bus.Ticket, header: RequestHeader, body: bytes, stage: _Stage) -> None:
-        self.ticket = ticket
-        self.header = header
-        self.body = body
-        self.stage = stage
-        self.login: login.Attempt | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """What a closed connection leaves behind: its session, or the ticket of a Register that may still commit."""
-
-    session: Session | None
-    register: bus.Ticket | None
-    register_client: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewaySettings:
-    """What all gateways of a node share. The two callables are asked at the moment of an answer."""
-
-    cluster: Callable[[], queries.ClusterView]
-    node_facts: Callable[[], Mapping[str, queries.Json]]
-    dummy_password_hash: str
-    window: ProtocolWindow
-    server_version: str
 
 
 class Gateway:
@@ -141,7 +87,7 @@ class Gateway:
         self._registry = registry
         self._commit = commit
         self._session: Session | None = None
-        self._pending: _Pending | None = None
+        self._pending: Pending | None = None
         self._number = 0
         self._waiting: deque[bytes] = deque()
         self._waiting_size = 0
@@ -206,7 +152,7 @@ class Gateway:
         self._ended = True
         self._waiting.clear()
         self._waiting_size = 0
-        registering = pending is not None and pending.stage is _Stage.REGISTER
+        registering = pending is not None and pending.stage is Stage.REGISTER
         return Ending(
             session=self._session,
             register=pending.ticket if pending is not None and registering else None,
@@ -251,20 +197,43 @@ class Gateway:
             self._deny(header, _INVALID_FORMAT)
             return
         try:
-            cap = admit(body)
+            admitted = admit(body, session)
         except WireError as error:
             self._deny(header, int(error.code))
             return
-        if cap is None:
-            self._submit(header, body)
-            return
-        pending = self._open(header, body, _Stage.SEGMENT_SIZE)
-        self._effects.append(FindSegmentSize(ticket=pending.ticket, stream=cap.stream, topic=cap.topic))
+        if admitted.__class__ is bytes:
+            self._submit(header, admitted)
+        else:
+            assert callable(admitted)
+            pending = self._open(header, Stage.ADMISSION)
+            pending.course = admitted(pending.ticket, self._settings)
+            self._go_on_admitting(pending, None)
 
-    def _submit(self, header: RequestHeader, body: bytes) -> None:
+    def _go_on_admitting(self, pending: Pending, answer: bus.Answer | None) -> None:
+        """Take the course of an admission one step further. The ticket stays the one of the request."""
+        course = pending.course
+        assert course is not None
+        outcome: admission.Admitted | ErrorCode
+        try:
+            question = course.send(answer)
+        except StopIteration as finished:
+            outcome = finished.value
+        except WireError as error:
+            outcome = error.code
+        else:
+            pending.awaited = admission.ANSWERED_BY[question.__class__]
+            self._effects.append(question)
+            return
+        self._pending = None
+        if isinstance(outcome, ErrorCode):
+            self._deny(pending.header, int(outcome))
+        else:
+            self._submit(pending.header, outcome.body, outcome.minted)
+
+    def _submit(self, header: RequestHeader, body: bytes, minted: tokens.Minted | None = None) -> None:
         assert self._pending is None
         ticket = bus.Ticket(connection=self._connection, number=self._number)
-        self._pending = _Pending(ticket, header, b"", _COMMIT)
+        self._pending = Pending(ticket, header, _COMMIT, minted)
         self._effects.append(Preflight(request=ClientRequest(ticket=ticket, header=header, body=body)))
 
     def _begin_login(self, header: RequestHeader, body: bytes) -> None:
@@ -275,6 +244,10 @@ class Gateway:
             else:
                 self._answer_login(header, session)
             return
+        if header.client >= SERVER_CLIENT_MIN:
+            # Ids of the node's own operations. It fails at once: no later attempt under this id can do better.
+            self._evict(header, EvictionReason.MALFORMED_LOGIN)
+            return
         if not body_matches(header.request_checksum, body):
             self._deny(header, _INVALID_FORMAT)
             return
@@ -283,9 +256,17 @@ class Gateway:
             window = self._settings.window if attempt is EvictionReason.INCOMPATIBLE_PROTOCOL else None
             self._evict(header, attempt, window)
             return
-        pending = self._open(header, b"", _Stage.CREDENTIALS)
+        pending = self._open(header, Stage.CREDENTIALS)
         pending.login = attempt
-        self._effects.append(FindCredentials(ticket=pending.ticket, username=attempt.username))
+        if attempt.username is None:
+            self._try_token(pending, attempt)
+        else:
+            self._effects.append(FindCredentials(ticket=pending.ticket, username=attempt.username))
+
+    def _try_token(self, pending: Pending, attempt: login.Attempt) -> None:
+        assert attempt.token_hash is not None
+        pending.stage = Stage.TOKEN
+        self._effects.append(FindToken(ticket=pending.ticket, token_hash=attempt.token_hash))
 
     def _begin_logout(self, header: RequestHeader, body: bytes) -> None:
         session = self._session
@@ -298,7 +279,7 @@ class Gateway:
         elif not body_matches(header.request_checksum, body):
             self._deny(header, _INVALID_FORMAT)
         else:
-            ticket = self._open(header, b"", _Stage.LOGOUT).ticket
+            ticket = self._open(header, Stage.LOGOUT).ticket
             self._effects.append(Preflight(request=ClientRequest(ticket=ticket, header=header, body=body)))
 
     def _begin_query(self, header: RequestHeader, body: bytes) -> None:
@@ -315,12 +296,12 @@ class Gateway:
         elif not body_matches(header.request_checksum, body):
             self._deny(header, _INVALID_FORMAT)
         elif code in queries.FROM_METADATA:
-            ticket = self._open(header, b"", _Stage.QUERY).ticket
+            ticket = self._open(header, Stage.QUERY).ticket
             self._effects.append(
                 Query(ticket=ticket, user_id=session.user_id, client=session.client, code=code, body=body)
             )
         elif code == queries.LEVRIER_STATUS:
-            self._effects.append(StatusQuery(ticket=self._open(header, b"", _Stage.STATUS).ticket))
+            self._effects.append(StatusQuery(ticket=self._open(header, Stage.STATUS).ticket))
         else:
             self._answer_local(header, body, session)
 
@@ -356,21 +337,34 @@ class Gateway:
 
     # One request goes on.
 
-    def _on_reply(self, pending: _Pending, answer: bus.Reply) -> None:
+    def _on_reply(self, pending: Pending, answer: bus.Reply) -> None:
         if pending.stage not in _IN_LOG:
             return
         frame = answer.frame
         self._commit.raise_to(int.from_bytes(frame[_COMMIT_OFFSET : _COMMIT_OFFSET + 8], "little"))
         self._pending = None
         if pending.stage is _COMMIT:
-            self._write(frame)
-        elif pending.stage is _Stage.REGISTER:
+            if pending.minted is None:
+                self._write(frame)
+            else:
+                self._show_token(pending, pending.minted, answer)
+        elif pending.stage is Stage.REGISTER:
             self._on_registered(pending, frame)
         else:
-            assert pending.stage is _Stage.LOGOUT
+            assert pending.stage is Stage.LOGOUT
             self._on_logged_out(pending, frame)
 
-    def _on_registered(self, pending: _Pending, frame: bytes) -> None:
+    def _show_token(self, pending: Pending, minted: tokens.Minted, answer: bus.Reply) -> None:
+        """Splice the secret into the reply of the very body that holds its hash, and into no other (rule 7)."""
+        if result_code(answer.frame[HEADER_SIZE:]):
+            self._write(answer.frame)
+        elif answer.body_checksum != minted.body_checksum:
+            # An earlier submission of the request committed, with a secret that nobody knows any more.
+            self._deny(pending.header, _TOKEN_EXISTS)
+        else:
+            self._write(tokens.spliced(answer.frame, minted.secret))
+
+    def _on_registered(self, pending: Pending, frame: bytes) -> None:
         header = ReplyHeader.decode(frame)
         code = header.status or (result_code(frame[HEADER_SIZE:]) if len(frame) > HEADER_SIZE else 0)
         if code:
@@ -384,7 +378,7 @@ class Gateway:
         self._bind(session)
         self._answer_login(pending.header, session)
 
-    def _on_logged_out(self, pending: _Pending, frame: bytes) -> None:
+    def _on_logged_out(self, pending: Pending, frame: bytes) -> None:
         header = ReplyHeader.decode(frame)
         if header.status:
             self._deny(pending.header, header.status)
@@ -392,14 +386,14 @@ class Gateway:
         self._bind(None)
         self._write(query_reply(pending.header, b"", session=pending.header.session, commit=header.commit))
 
-    def _on_deny(self, pending: _Pending, answer: bus.Deny) -> None:
+    def _on_deny(self, pending: Pending, answer: bus.Deny) -> None:
         if pending.stage not in _IN_LOG:
             return
         self._commit.raise_to(answer.commit)
         self._pending = None
         self._deny(pending.header, answer.code)
 
-    def _on_evict(self, pending: _Pending, answer: bus.Evict) -> None:
+    def _on_evict(self, pending: Pending, answer: bus.Evict) -> None:
         if pending.stage not in _IN_LOG:
             return
         self._pending = None
@@ -408,8 +402,8 @@ class Gateway:
             self._bind(None)
         self._evict(pending.header, answer.reason)
 
-    def _on_query_answer(self, pending: _Pending, answer: bus.QueryAnswer) -> None:
-        if pending.stage is not _Stage.QUERY:
+    def _on_query_answer(self, pending: Pending, answer: bus.QueryAnswer) -> None:
+        if pending.stage is not Stage.QUERY:
             return
         self._commit.raise_to(answer.commit)
         self._pending = None
@@ -418,8 +412,13 @@ class Gateway:
         else:
             self._answer_query(pending.header, answer.body)
 
-    def _on_credentials(self, pending: _Pending, answer: bus.Credentials) -> None:
-        if pending.stage is not _Stage.CREDENTIALS:
+    def _on_admission_answer(self, pending: Pending, answer: bus.Answer) -> None:
+        if pending.stage is Stage.ADMISSION and answer.__class__ is pending.awaited:
+            self._go_on_admitting(pending, answer)
+
+    def _on_credentials(self, pending: Pending, answer: bus.Credentials) -> None:
+        if pending.stage is not Stage.CREDENTIALS:
+            self._on_admission_answer(pending, answer)
             return
         attempt = pending.login
         assert attempt is not None
@@ -428,7 +427,7 @@ class Gateway:
             self._deny(pending.header, _TRANSIENT_NOT_COMMITTED)
             return
         # The comparison is made in every case: an unknown or inactive user must not be told by the time it takes.
-        pending.stage = _Stage.VERIFICATION
+        pending.stage = Stage.VERIFICATION
         pending.login = attempt.resolved(user_id=answer.user_id if answer.active else None)
         known = answer.user_id is not None
         password_hash = answer.password_hash if known else self._settings.dummy_password_hash
@@ -436,35 +435,47 @@ class Gateway:
             VerifyPassword(ticket=pending.ticket, password=attempt.password, password_hash=password_hash)
         )
 
-    def _on_password_verified(self, pending: _Pending, answer: bus.PasswordVerified) -> None:
-        if pending.stage is not _Stage.VERIFICATION:
+    def _on_password_verified(self, pending: Pending, answer: bus.PasswordVerified) -> None:
+        if pending.stage is not Stage.VERIFICATION:
+            self._on_admission_answer(pending, answer)
             return
         attempt = pending.login
         assert attempt is not None
-        if not answer.matches or attempt.user_id is None:
+        if answer.matches and attempt.user_id is not None:
+            self._register(pending, attempt.user_id)
+        elif attempt.token_hash is not None:
+            self._try_token(pending, attempt)
+        else:
             self._pending = None
-            self._evict(pending.header, EvictionReason.INVALID_CREDENTIALS)
+            self._evict(pending.header, attempt.refusal)
+
+    def _on_token_owner(self, pending: Pending, answer: bus.TokenOwner) -> None:
+        if pending.stage is not Stage.TOKEN:
             return
-        pending.stage = _Stage.REGISTER
+        attempt = pending.login
+        assert attempt is not None
+        expired = answer.expires_at is not None and answer.expires_at <= self._settings.now_micros()
+        if answer.user_id is not None and answer.active and not expired:
+            pending.login = attempt.resolved(user_id=answer.user_id)
+            self._register(pending, answer.user_id)
+            return
+        self._pending = None
+        if not answer.bootstrapped:
+            self._deny(pending.header, _TRANSIENT_NOT_COMMITTED)
+        elif answer.user_id is None or expired:
+            self._evict(pending.header, attempt.refusal)
+        else:
+            self._evict(pending.header, EvictionReason.USER_INACTIVE)
+
+    def _register(self, pending: Pending, user_id: int) -> None:
+        pending.stage = Stage.REGISTER
         request = ClientRequest(
-            ticket=pending.ticket, header=login.register_header(pending.header), body=b"", user_id=attempt.user_id
+            ticket=pending.ticket, header=login.register_header(pending.header), body=b"", user_id=user_id
         )
         self._effects.append(Preflight(request=request))
 
-    def _on_segment_size(self, pending: _Pending, answer: bus.SegmentSize) -> None:
-        if pending.stage is not _Stage.SEGMENT_SIZE:
-            return
-        self._pending = None
-        try:
-            admission.check_cap(pending.body, answer.segment_size)
-        except WireError as error:
-            self._deny(pending.header, int(error.code))
-            return
-        # The ticket stays the one of this request: its number is not taken again.
-        self._submit(pending.header, pending.body)
-
-    def _on_node_status(self, pending: _Pending, answer: bus.NodeStatus) -> None:
-        if pending.stage is not _Stage.STATUS:
+    def _on_node_status(self, pending: Pending, answer: bus.NodeStatus) -> None:
+        if pending.stage is not Stage.STATUS:
             return
         self._pending = None
         self._commit.raise_to(answer.commit)
@@ -477,10 +488,10 @@ class Gateway:
 
     # Answers.
 
-    def _open(self, header: RequestHeader, body: bytes, stage: _Stage) -> _Pending:
+    def _open(self, header: RequestHeader, stage: Stage) -> Pending:
         assert self._pending is None
         ticket = bus.Ticket(connection=self._connection, number=self._number)
-        pending = self._pending = _Pending(ticket, header, body, stage)
+        pending = self._pending = Pending(ticket, header, stage, None)
         return pending
 
     def _write(self, frame: bytes) -> None:
@@ -539,13 +550,16 @@ class Gateway:
         return effects
 
 
-_ANSWERS: Final[dict[type, Callable[[Gateway, _Pending, Any], None]]] = {
+_ANSWERS: Final[dict[type, Callable[[Gateway, Pending, Any], None]]] = {
     bus.Reply: Gateway._on_reply,
     bus.Deny: Gateway._on_deny,
     bus.Evict: Gateway._on_evict,
     bus.QueryAnswer: Gateway._on_query_answer,
     bus.Credentials: Gateway._on_credentials,
     bus.PasswordVerified: Gateway._on_password_verified,
-    bus.SegmentSize: Gateway._on_segment_size,
+    bus.PasswordHashed: Gateway._on_admission_answer,
+    bus.SegmentSize: Gateway._on_admission_answer,
+    bus.TokenCount: Gateway._on_admission_answer,
+    bus.TokenOwner: Gateway._on_token_owner,
     bus.NodeStatus: Gateway._on_node_status,
 }

@@ -6,6 +6,7 @@ password, else as a token. Nothing here compares a password; nothing here shows 
 
 from dataclasses import dataclass, field, replace
 
+from levrier.actors.bus.tokens import hash_token
 from levrier.wire.codes import EvictionReason, Operation
 from levrier.wire.errors import WireError
 from levrier.wire.headers import RequestHeader
@@ -18,21 +19,31 @@ from levrier.wire.responses.login import LoginResponse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """A login with user and password that may be tried. `user_id` is None until, and unless, such a user may log in."""
+    """A login that may be tried: with user and password, with a token, or, where the body reads as both, in that order.
 
-    username: str
-    password: str = field(repr=False)
+    `username` is None without the first form, `token_hash` without the second. `user_id` is None until, and unless, such
+    a user may log in.
+    """
+
+    username: str | None = None
+    password: str = field(default="", repr=False)
+    token_hash: str | None = field(default=None, repr=False)
     user_id: int | None = None
 
+    @property
+    def refusal(self) -> EvictionReason:
+        """The reason when no form that was tried is good: the first one counts."""
+        return EvictionReason.INVALID_TOKEN if self.username is None else EvictionReason.INVALID_CREDENTIALS
+
     def resolved(self, *, user_id: int | None) -> "Attempt":
-        """The attempt after the name was looked up; None for a user that is unknown or inactive."""
+        """The attempt after the name or the token was looked up; None for a user that is unknown or inactive."""
         return replace(self, user_id=user_id)
 
 
 def read(body: bytes, window: ProtocolWindow) -> Attempt | EvictionReason:
     """The attempt that a Register body makes, or why it is refused at once.
 
-    A token is refused as invalid: this node issues none yet. Names and passwords of impossible length are wrong ones.
+    Names and passwords of impossible length are wrong ones.
     """
     try:
         prefix = LoginPrefix.decode(body)
@@ -45,11 +56,12 @@ def read(body: bytes, window: ProtocolWindow) -> Attempt | EvictionReason:
     except WireError:
         return EvictionReason.MALFORMED_LOGIN
     login = forms.password
+    token_hash = None if forms.token is None else hash_token(forms.token.token)
     if login is None:
-        return EvictionReason.INVALID_TOKEN
-    if not is_valid_username(login.username) or not is_valid_password(login.password):
-        return EvictionReason.INVALID_CREDENTIALS
-    return Attempt(username=login.username, password=login.password)
+        return Attempt(token_hash=token_hash)
+    if is_valid_username(login.username) and is_valid_password(login.password):
+        return Attempt(username=login.username, password=login.password, token_hash=token_hash)
+    return EvictionReason.INVALID_CREDENTIALS if token_hash is None else Attempt(token_hash=token_hash)
 
 
 def register_header(header: RequestHeader) -> RequestHeader:

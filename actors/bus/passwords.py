@@ -13,7 +13,7 @@ SALT_SIZE: Final = 16
 _HASHER: Final = PasswordHasher()
 
 
-def hash_password(password: str, *, salt: bytes) -> str:
+def hash_password(password: str, salt: bytes) -> str:
     """The PHC string of a password under a fresh random salt of SALT_SIZE bytes."""
     assert len(salt) == SALT_SIZE
     return _HASHER.hash(password, salt=salt)

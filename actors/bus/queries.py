@@ -29,6 +29,9 @@ OLD_LOGINS: Final = frozenset({int(CommandCode.LOGIN_USER), int(CommandCode.LOGI
 FROM_METADATA: Final = frozenset(
     {
         int(CommandCode.DESCRIBE_OPTIONS),
+        int(CommandCode.GET_USER),
+        int(CommandCode.GET_USERS),
+        int(CommandCode.GET_PERSONAL_ACCESS_TOKENS),
         int(CommandCode.GET_STREAM),
         int(CommandCode.GET_STREAMS),
         int(CommandCode.GET_TOPIC),

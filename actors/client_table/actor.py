@@ -138,7 +138,7 @@ class ClientTableActor(NodeActor):
             logger.debug("client table: op {}: {}", op, note)
         self._last_op = op
         if message.reply_to is not None:
-            self._bus.tell(bus.Reply(ticket=message.reply_to, frame=message.reply))
+            self._bus.tell(bus.Reply(ticket=message.reply_to, frame=message.reply, body_checksum=header.checksum_body))
         self._consensus.tell(consensus.Applied(op=op))
 
     def _on_capture(self, message: client_table.Capture) -> None:

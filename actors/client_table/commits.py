@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from levrier.actors.client_table.entries import SERVER_CLIENT_MIN, Reply
+from levrier.actors.client_table.entries import Reply
+from levrier.actors.client_table.messages import SERVER_CLIENT_MIN
 from levrier.actors.client_table.table import ClientTable, CommitResult, SessionEnd
 from levrier.wire.codes import Operation
 from levrier.wire.headers import PrepareHeader

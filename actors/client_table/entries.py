@@ -19,8 +19,6 @@ SLOT_COUNT_MAX: Final = 65536
 RING_MAX: Final = 5
 REGISTER_REQUEST: Final = 0
 """The request number of a register; no other request has it."""
-SERVER_CLIENT_MIN: Final = (2**64 - 1) << 64
-"""Client ids whose high half is all ones, and 0, belong to operations of the node itself (D-10)."""
 
 assert CAPACITY_DEFAULT <= SLOT_COUNT_MAX
 assert RING_MAX >= 2, "a fence's reply and a register's must fit into one ring"

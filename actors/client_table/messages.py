@@ -10,8 +10,12 @@ from typing import Protocol
 
 from levrier.actors.bus.messages import Ticket
 from levrier.actors.metadata.messages import CapturedMetadata
+from levrier.persistence.snapshot import Snapshot
 from levrier.wire.frozen import quick_init
 from levrier.wire.headers import PrepareHeader, RequestHeader
+
+SERVER_CLIENT_MIN = (2**64 - 1) << 64
+"""Client ids whose high half is all ones, and 0, belong to operations of the node itself (D-10)."""
 
 DISCONNECT_REQUEST = 2**64 - 1
 """Request number of a Logout that the node writes itself for a lost connection (client-table 7)."""
@@ -75,6 +79,20 @@ class Capture:
 
     op: int
     metadata: CapturedMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Install:
+    """The install marker, behind the machine's part: take the table of the snapshot, which reflects `table_frontier`.
+
+    `applied_op` is the op that the machine stands at now. Commits up to `table_frontier` go through without an effect on the
+    table (consensus specification 11). Answered to Consensus by Installed.
+    """
+
+    attempt: int
+    snapshot: Snapshot
+    table_frontier: int
+    applied_op: int
 
 
 class CapturedClients(Protocol):

@@ -6,8 +6,9 @@ from typing import TypeVar
 
 from levrier.actors.bus import messages as bus
 from levrier.actors.bus.effects import GatewayEffect, VerifyPassword, WriteFrame
-from levrier.actors.bus.gateway import Gateway, GatewaySettings
+from levrier.actors.bus.gateway import Gateway
 from levrier.actors.bus.registry import ClientRegistry, CommitPoint
+from levrier.actors.bus.settings import GatewaySettings
 from levrier.actors.client_table.messages import Preflight
 from levrier.actors.metadata.messages import FindCredentials
 from levrier.wire.checksums import xxh3
@@ -22,6 +23,7 @@ CLIENT = 0xC0FFEE
 CONNECTION = 7
 EPOCH = 11
 ROOT = 0
+NOW = 1_000_000
 
 CLUSTER = ClusterMetadata(
     name="single-node", nodes=(ClusterNode(name="levrier-node", ip="127.0.0.1", tcp=8090, role=int(NodeRole.LEADER)),)
@@ -32,6 +34,8 @@ SETTINGS = GatewaySettings(
     dummy_password_hash="dummy",
     window=WINDOW,
     server_version="0.1.0",
+    entropy=lambda size: bytes(range(size)),
+    now_micros=lambda: NOW,
 )
 
 E = TypeVar("E")
