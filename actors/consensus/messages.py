@@ -5,6 +5,8 @@ from enum import IntEnum
 
 from levrier.actors.bus.messages import Ticket
 from levrier.actors.client_table.messages import ClientRequest
+from levrier.actors.journal.messages import Entries
+from levrier.persistence.snapshot import Snapshot
 from levrier.wire.control import ControlHeader
 from levrier.wire.frozen import quick_init
 from levrier.wire.prepare import Prepare
@@ -157,6 +159,70 @@ class StatusQuery:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
     """One consensus tick (10 ms) has passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferAccepted:
+    """The peer's descriptor was accepted: its chunks are being fetched."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferFailed:
+    """The attempt ended, at whatever step, and nothing of it was installed.
+
+    `is_refused` says that the peer has nothing to offer; otherwise stalls or damaged bytes used up the budget.
+    """
+
+    attempt: int
+    reason: str
+    is_refused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallReady:
+    """The state is here: complete, verified, decoded and coherent (`snapshot_op <= table_frontier <= commit_op`)."""
+
+    attempt: int
+    snapshot: Snapshot
+    snapshot_size: int
+    table_frontier: int
+    commit_op: int
+    commit_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPlaced:
+    """The received snapshot is durable under its name (answer to PlaceSnapshot)."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """State machine and client table reflect the transfer; `applied_op` is where the commit stream goes on from."""
+
+    attempt: int
+    applied_op: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferWanted:
+    """A peer asks StateTransfer for state. Answered by state_transfer.OfferVerdict with the same token.
+
+    Granted only by a primary past its admission barrier. Without a snapshot, a capture is started first and the answer comes
+    when that checkpoint has ended (B-011).
+    """
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterChanged:
+    """Whether this member votes, acknowledges and elects (birth): False for a learner and before birth."""
+
+    voter: bool
 
 
 Command = (

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from levrier.actors.bus.messages import Ticket
+from levrier.persistence.snapshot import Snapshot
 from levrier.wire.identifiers import Identifier
 from levrier.wire.prepare import Prepare
 
@@ -77,6 +78,20 @@ class Capture:
     """The checkpoint marker: op equals the last applied one. Passed on as client_table.Capture."""
 
     op: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Install:
+    """The install marker of a state transfer: nothing told before it is still under way (rule 2).
+
+    `is_ahead` says that the snapshot replaces the machine, which then stands at the snapshot's op; otherwise the machine
+    stays as it is. Passed on as client_table.Install either way.
+    """
+
+    attempt: int
+    snapshot: Snapshot
+    table_frontier: int
+    is_ahead: bool
 
 
 class CapturedMetadata(Protocol):
