@@ -9,7 +9,6 @@ from levrier.actors.metadata.messages import FindCredentials
 from levrier.wire.codes import CommandCode, EvictionReason, Operation
 from levrier.wire.protocol_version import CURRENT, ProtocolWindow, pack
 from levrier.wire.replies import result_rejection
-from levrier.wire.requests.login import LoginWithToken
 from levrier.wire.requests.streams import CreateStream
 from levrier.wire.responses.login import LoginResponse
 from tests.actors.bus.rig import (
@@ -126,10 +125,6 @@ def test_the_protocol_window(*, version: int, accepted: bool) -> None:
     assert answer.eviction.window == ProtocolWindow(oldest=CURRENT, newest=CURRENT)
 
 
-def token_body() -> bytes:
-    return LoginWithToken(protocol_version=CURRENT, sdk_name="rust-sdk", sdk_version="0.11.0", token="t" * 60).encode()
-
-
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -137,7 +132,6 @@ def token_body() -> bytes:
         (b"\x00\x2c\x00\x00\x08rust", EvictionReason.MALFORMED_LOGIN),
         (login_body() + b"\x00", EvictionReason.MALFORMED_LOGIN),
         (login_body()[:-5], EvictionReason.MALFORMED_LOGIN),
-        (token_body(), EvictionReason.INVALID_TOKEN),
         (login_body(username="ab"), EvictionReason.INVALID_CREDENTIALS),
         (login_body(password="x" * 101), EvictionReason.INVALID_CREDENTIALS),
     ],
