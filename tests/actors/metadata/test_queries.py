@@ -18,6 +18,12 @@ SERVED = {
     CommandCode.GET_TOPIC,
     CommandCode.GET_TOPICS,
     CommandCode.DESCRIBE_OPTIONS,
+    CommandCode.GET_USER,
+    CommandCode.GET_USERS,
+    CommandCode.GET_PERSONAL_ACCESS_TOKENS,
+    CommandCode.GET_CONSUMER_GROUP,
+    CommandCode.GET_CONSUMER_GROUPS,
+    CommandCode.SYNC_CONSUMER_GROUP,
 }
 
 
