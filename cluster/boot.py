@@ -221,6 +221,8 @@ def _prepared(config: NodeConfig, entropy: Entropy) -> VsrState:
 
 def _bootstrap(config: NodeConfig, entropy: Entropy, hashing: Hashing) -> bytes:
     root = _root_of(config)
+    if config.root is None:
+        logger.warning("no root password is set: the first user is iggy with the password iggy")
     hashed = hashing(root.password, salt=entropy(SALT_SIZE))
     return BootstrapRoot(username=root.username, password_hash=hashed).encode()
 
@@ -234,7 +236,6 @@ def _root_of(config: NodeConfig) -> RootUser:
             "set IGGY_ROOT_PASSWORD or IGGY_ROOT_PASSWORD_FILE before the first start",
             ExitStatus.MISUSED,
         )
-    logger.warning("no root password is set: the first user is iggy with the password iggy")
     return RootUser()
 
 
