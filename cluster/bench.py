@@ -1,7 +1,8 @@
 """A closed-loop load on one node, and what it measured.
 
 Each of `concurrency` connections has one request outstanding. The first second warms up and is not counted. Latency is what
-a caller sees: from sending a request to having its answer, transient retries included.
+a caller sees: from sending a request to having its answer, transient retries included. Only streams whose names begin
+with `bench-` are renamed and read: the catalogue of others is left alone.
 """
 
 import asyncio
@@ -9,20 +10,29 @@ import itertools
 import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, TypeVar
 
 from levrier.cluster.bench_connection import BenchConnection, open_bench_connection
-from levrier.cluster.client import Client, ClientError
+from levrier.cluster.client import Client, ClientError, DeadlineExceeded
+from levrier.cluster.config import Address
 from levrier.wire.codes import CommandCode, Operation
 from levrier.wire.identifiers import Identifier
 from levrier.wire.requests.streams import CreateStream, GetStream, UpdateStream
 
+T = TypeVar("T")
+
 WARM_UP_SECONDS = 1.0
 STREAM_COUNT = 1_000
-PREPARING_CONNECTIONS = 32
+PREPARING_CONNECTIONS_MAX = 32
 NAME_BYTES_MAX = 255
+NAME_PREFIX = "bench-"
+TICK_SECONDS = 1.0
+LOGIN_SECONDS = 0.25
+"""What a login may take on top of the timeout, for each connection: a password is slow to verify on purpose."""
 
 
 class Load(StrEnum):
@@ -40,10 +50,12 @@ class Load(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchSettings:
-    """What to load whom with. `operations` ends the run at that count instead of after `seconds`."""
+    """What to load whom with. `operations` ends the run at that count instead of after `seconds`.
 
-    host: str
-    port: int
+    A run that gets no answer at all for `timeout` seconds is given up.
+    """
+
+    address: Address
     username: str
     password: str
     load: Load = Load.UPDATE_STREAM
@@ -52,6 +64,7 @@ class BenchSettings:
     operations: int | None = None
     streams: int = STREAM_COUNT
     name_size: int = 200
+    timeout: float = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +81,7 @@ class BenchReport:
     max_ms: float
     errors: int
     checkpoints: int
+    first_error: str | None
 
 
 _OPERATIONS = {
@@ -82,24 +96,24 @@ class BenchFailed(Exception):
     """The load could not be run at all."""
 
 
-async def run_bench(settings: BenchSettings, *, progress: Callable[[int], None] = lambda _done: None) -> BenchReport:
-    """Prepare the catalogue, load the node, measure. `progress` is told the count of operations about every second.
+Tell = Callable[[str], None]
+
+
+async def run_bench(settings: BenchSettings, *, tell: Tell = lambda _line: None) -> BenchReport:
+    """Prepare the catalogue, load the node, measure. `tell` gets a line for each step and about every second.
 
     Raises `ClientError` when the node cannot be asked, `BenchFailed` when not one operation succeeded.
     """
-    async with await Client.connect(settings.host, settings.port) as observer:
-        await observer.login(settings.username, settings.password)
+    async with await _client(settings) as observer:
         names = _Names(settings)
         if settings.load in {Load.UPDATE_STREAM, Load.GET_STREAM}:
-            await _prepare(settings, names)
+            await _prepare(settings, observer, names, tell)
         before = await observer.status()
         run = _Run(settings, _body_maker(settings, names))
-        connections = await asyncio.gather(*(_connected(settings) for _ in range(settings.concurrency)))
-        try:
-            await run.drive(connections, progress)
-        finally:
-            for connection in connections:
-                connection.close()
+        async with AsyncExitStack() as opened:
+            connections = await _connect_all(settings, opened)
+            tell(f"loading {settings.address} with {settings.load.value}, connections: {settings.concurrency}")
+            await run.drive(connections, tell)
         after = await observer.status()
     return run.report(checkpoints=int(after["checkpoints"]) - int(before["checkpoints"]))
 
@@ -114,7 +128,7 @@ class _Names:
         self.ids: list[int] = []
 
     def fresh(self) -> str:
-        return f"bench-{self._run}-{next(self._numbers)}-".ljust(self._size, "x")
+        return f"{NAME_PREFIX}{self._run}-{next(self._numbers)}-".ljust(self._size, "x")
 
 
 class _Run:
@@ -124,6 +138,7 @@ class _Run:
         self._settings = settings
         self._body = body
         self._latencies: list[float] = []
+        self._answered = 0
         self._number = 0
         self._errors: list[ClientError] = []
         self._error_count = 0
@@ -132,20 +147,25 @@ class _Run:
         self._limit = math.inf if settings.operations is None else settings.operations
         self._elapsed = 0.0
 
-    async def drive(self, connections: list[BenchConnection], progress: Callable[[int], None]) -> None:
-        """Run all connections to the end."""
+    async def drive(self, connections: list[BenchConnection], tell: Tell) -> None:
+        """Run all connections to the end. Raises what ended one of them, `DeadlineExceeded` when all are silent."""
         settings = self._settings
         counted = settings.operations is not None
         began = time.perf_counter()
         self._counts_from = began if counted else began + WARM_UP_SECONDS
         self._until = math.inf if counted else self._counts_from + settings.seconds
         operation, code = _OPERATIONS[settings.load]
-        ticker = asyncio.create_task(self._tick(progress))
+        work = asyncio.gather(*(connection.run(self, operation=operation, code=code) for connection in connections))
+        watch = asyncio.create_task(self._watch(began, tell))
         try:
-            runs = (connection.run(self, operation=operation, code=code) for connection in connections)
-            await asyncio.gather(*runs)
+            either: list[asyncio.Future[Any]] = [work, watch]
+            done, _ = await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            for ended in done:
+                ended.result()
         finally:
-            ticker.cancel()
+            work.cancel()
+            watch.cancel()
+            await asyncio.gather(work, watch, return_exceptions=True)
         self._elapsed = time.perf_counter() - began if counted else settings.seconds
 
     def next_body(self) -> bytes | None:
@@ -158,19 +178,29 @@ class _Run:
 
     def done(self, began: float, ended: float) -> None:
         """Count what both began and ended in the measured part."""
+        self._answered += 1
         if began >= self._counts_from and ended < self._until:
             self._latencies.append(ended - began)
 
     def failed(self, error: ClientError) -> None:
         """Count a refusal; the first is kept to be shown."""
+        self._answered += 1
         self._error_count += 1
         if not self._errors:
             self._errors.append(error)
 
-    async def _tick(self, progress: Callable[[int], None]) -> None:
+    async def _watch(self, began: float, tell: Tell) -> None:
+        """Tell how it goes, and raise when nothing comes back any more. Ends with an error only."""
+        answered, since = self._answered, time.perf_counter()
         while True:
-            await asyncio.sleep(1.0)
-            progress(len(self._latencies))
+            await asyncio.sleep(TICK_SECONDS)
+            now = time.perf_counter()
+            if self._answered != answered:
+                answered, since = self._answered, now
+            elif now - since >= self._settings.timeout:
+                silence = f"no answer for {self._settings.timeout:g} s"
+                raise DeadlineExceeded(silence, address=str(self._settings.address))
+            tell(f"{now - began:4.0f} s  {answered} operations")
 
     def report(self, *, checkpoints: int) -> BenchReport:
         ordered = sorted(self._latencies)
@@ -188,6 +218,7 @@ class _Run:
             max_ms=round(ordered[-1] * 1e3, 3),
             errors=self._error_count,
             checkpoints=checkpoints,
+            first_error=str(self._errors[0]) if self._errors else None,
         )
 
 
@@ -195,32 +226,63 @@ def _milliseconds(ordered: list[float], share: float) -> float:
     return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1e3, 3)
 
 
-async def _connected(settings: BenchSettings) -> BenchConnection:
-    return await open_bench_connection(
-        host=settings.host,
-        port=settings.port,
-        client_id=secrets.randbits(127) | 1,
-        username=settings.username,
-        password=settings.password,
-    )
-
-
-async def _prepare(settings: BenchSettings, names: _Names) -> None:
-    """Have as many streams as wanted, and know their ids."""
-    clients = [await Client.connect(settings.host, settings.port) for _ in range(PREPARING_CONNECTIONS)]
+async def _client(settings: BenchSettings) -> Client:
+    address = settings.address
+    client = await Client.connect(address.host, address.port, deadline_seconds=settings.timeout)
     try:
-        await asyncio.gather(*(client.login(settings.username, settings.password) for client in clients))
-        names.ids = [stream.id for stream in (await clients[0].get_streams())][: settings.streams]
-        missing = settings.streams - len(names.ids)
+        await client.login(settings.username, settings.password)
+    except BaseException:
+        await client.close()
+        raise
+    return client
 
-        async def create(client: Client, count: int) -> None:
+
+async def _connect_all(settings: BenchSettings, opened: AsyncExitStack) -> list[BenchConnection]:
+    """All connections of the load, logged in; `opened` closes what was opened, also when one of them fails."""
+    address = settings.address
+
+    async def connect() -> BenchConnection:
+        connection = await open_bench_connection(address, client_id=secrets.randbits(127) | 1)
+        opened.callback(connection.close)
+        await connection.login(settings.username, settings.password)
+        return connection
+
+    try:
+        async with asyncio.timeout(settings.timeout + settings.concurrency * LOGIN_SECONDS):
+            return await _together(connect() for _ in range(settings.concurrency))
+    except TimeoutError as error:
+        raise DeadlineExceeded(f"{settings.concurrency} logins took too long", address=str(address)) from error
+
+
+async def _prepare(settings: BenchSettings, observer: Client, names: _Names, tell: Tell) -> None:
+    """Have as many streams of our own as wanted, and know their ids."""
+    there = [stream.id for stream in await observer.get_streams() if stream.name.startswith(NAME_PREFIX)]
+    names.ids = there[: settings.streams]
+    missing = settings.streams - len(names.ids)
+    if not missing:
+        return
+    tell(f"creating {missing} streams")
+
+    async def create(count: int) -> None:
+        async with await _client(settings) as client:
             for _ in range(count):
                 names.ids.append((await client.create_stream(names.fresh())).id)
 
-        share, rest = divmod(missing, len(clients))
-        await asyncio.gather(*(create(client, share + (index < rest)) for index, client in enumerate(clients)))
-    finally:
-        await asyncio.gather(*(client.close() for client in clients))
+    workers = min(missing, PREPARING_CONNECTIONS_MAX)
+    share, rest = divmod(missing, workers)
+    await _together(create(share + (index < rest)) for index in range(workers))
+
+
+async def _together(work: Iterable[Coroutine[None, None, T]]) -> list[T]:
+    """Do it all at once. The first error ends the rest and is raised."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 def _body_maker(settings: BenchSettings, names: _Names) -> Callable[[int], bytes]:

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Final, Protocol, cast
 
 from levrier.cluster.client_errors import ClientError, Disconnected, Evicted, IggyError, ProtocolViolation
+from levrier.cluster.config import Address
 from levrier.wire.checksums import xxh3
 from levrier.wire.codes import RESULT_FRAMED, ErrorCode, EvictionReason, Operation
 from levrier.wire.errors import WireError
@@ -47,7 +48,7 @@ class Work(Protocol):
 
 
 class BenchConnection(asyncio.Protocol):
-    """Made by `open_bench_connection`, logged in; `run` works until there is no more."""
+    """Made by `open_bench_connection`; after a `login`, `run` works until there is no more."""
 
     def __init__(self, *, client_id: int, address: str, loop: asyncio.AbstractEventLoop) -> None:
         self._client = client_id.to_bytes(16, "little")
@@ -176,17 +177,13 @@ class BenchConnection(asyncio.Protocol):
             self._finished.set_exception(error)
 
 
-async def open_bench_connection(
-    *, host: str, port: int, client_id: int, username: str, password: str
-) -> BenchConnection:
-    """Connect and log in. Raises `ClientError`."""
+async def open_bench_connection(address: Address, *, client_id: int) -> BenchConnection:
+    """Connect. Raises `Disconnected`."""
     loop = asyncio.get_running_loop()
-    address = f"{host}:{port}"
     try:
         _, connection = await loop.create_connection(
-            lambda: BenchConnection(client_id=client_id, address=address, loop=loop), host, port
+            lambda: BenchConnection(client_id=client_id, address=str(address), loop=loop), address.host, address.port
         )
     except OSError as error:
-        raise Disconnected(f"cannot connect: {error}", address=address) from error
-    await connection.login(username, password)
+        raise Disconnected(f"cannot connect: {error}", address=str(address)) from error
     return connection

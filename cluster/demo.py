@@ -20,9 +20,13 @@ WRITERS = 4
 USER = "iggy"
 
 
+class DemoFailed(Exception):
+    """The story could not be told to its end; nothing is known about what was kept."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What was acknowledged and what was there in the end."""
+    """What was acknowledged and what was there in the end. The counts are of writes."""
 
     client: str
     acknowledged: int = 0
@@ -54,7 +58,7 @@ async def run_demo(folder: Path, *, operations: int, kills: int, tell: Tell) -> 
     try:
         for number in range(1, kills + 1):
             await _load_until_killed(node, connect, written, prefix=f"demo-{number}", operations=operations)
-            tell(f"kill -9 number {number} after {len(written.acknowledged)} acknowledged writes")
+            tell(f"kill -9, {number} of {kills}, after {len(written.acknowledged)} acknowledged writes")
             node = await NodeProcess.start(folder / "node", listen=node.address)
             tell(f"started again: pid {node.pid}")
         outcome = await _compare(node, written, name)
@@ -93,7 +97,7 @@ async def _load_until_killed(
     failures = [task.exception() for task in done if task in writers and not task.cancelled()]
     await asyncio.gather(finished, *writers, return_exceptions=True)
     if not enough.is_set() and failures and failures[0] is not None:
-        raise failures[0]
+        raise DemoFailed(f"the clients stopped before the node was killed: {failures[0]}") from failures[0]
 
 
 async def _compare(node: NodeProcess, written: _Written, client_name: str) -> Outcome:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Self
 
 READY_SECONDS = 30.0
+ROOT_VARIABLES = "IGGY_ROOT_"
+TAIL_LINES = 5
 
 
 class NodeDidNotStart(Exception):
@@ -25,7 +27,10 @@ class NodeProcess:
 
     @classmethod
     async def start(cls, data: Path, *, listen: str = "127.0.0.1:0", arguments: Sequence[str] = ()) -> Self:
-        """Start it on `data`; its log goes to `data/../NAME.log`. Raises `NodeDidNotStart` with the end of that log."""
+        """Start it on `data`; its log goes to `data/../NAME.log`. Raises `NodeDidNotStart` with the end of that log.
+
+        The root user is iggy / iggy, whatever the environment of this process names.
+        """
         log = data.with_suffix(".log")
         with log.open("ab") as stderr:
             process = await asyncio.create_subprocess_exec(
@@ -40,7 +45,7 @@ class NodeProcess:
                 *arguments,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=stderr,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={name: value for name, value in os.environ.items() if not name.startswith(ROOT_VARIABLES)},
             )
         assert process.stdout is not None
         try:
@@ -51,8 +56,8 @@ class NodeProcess:
             if process.returncode is None:
                 process.kill()
             await process.wait()
-            tail = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-5:]
-            raise NodeDidNotStart(f"status {process.returncode}: " + "\n".join(tail))
+            tail = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-TAIL_LINES:]
+            raise NodeDidNotStart("\n".join([f"the node on {data} ended with status {process.returncode}", *tail]))
         facts = dict(word.split("=", 1) for word in line.decode().split()[1:])
         return cls(process, facts, log)
 

@@ -20,7 +20,7 @@ from levrier.cluster.node import Node
 
 
 class Server:
-    """One ephemeral node. `data` keeps the directory somewhere of your own; it is then not removed.
+    """One ephemeral node. `data` is a directory of your own for its files; it is then not removed.
 
     `config` sets limits of the node; its address and directory are replaced. Raises `BootRefused`.
     """
@@ -36,13 +36,14 @@ class Server:
     ) -> None:
         self.username = username
         self.password = password
-        self._temporary = tempfile.TemporaryDirectory(prefix="levrier-") if data is None else None
-        directory = Path(self._temporary.name) if self._temporary is not None else data
-        assert directory is not None
-        self.data = directory
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        if data is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="levrier-")
+            data = Path(self._temporary.name) / "node"
+        self.data = data
         config = replace(
             config if config is not None else NodeConfig(),
-            data=directory / "node",
+            data=data,
             listen=Address(port=port),
             root=RootUser(username=username, password=password),
         )

@@ -5,16 +5,20 @@ import typer
 from levrier.cluster.boot import BootRefused
 from levrier.cluster.cli import bench, catalogue, demo, inspect, serve, status
 from levrier.cluster.cli.asking import asks
+from levrier.cluster.cli.complaints import complaint
 from levrier.cluster.cli.output import CommandFailed, Exit, say
 from levrier.cluster.client import ClientError, Disconnected
 from levrier.cluster.config import ConfigError
+from levrier.cluster.demo import DemoFailed
+from levrier.cluster.process import NodeDidNotStart
 from levrier.cluster.version import VERSION
 from levrier.persistence.errors import DirectoryInUse, StorageError
+from levrier.wire.errors import WireError
 
 app = typer.Typer(
     name="levrier",
     help="A metadata node that speaks the Apache Iggy protocol: serve it, ask it, look into its files.",
-    epilog="First steps:  levrier serve   and in another terminal   levrier streams create orders",
+    epilog="First steps: `levrier serve`, and in another terminal `levrier streams create orders`",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -49,6 +53,9 @@ _STATUSES: tuple[tuple[type[Exception], Exit], ...] = (
     (ConfigError, Exit.COULD_NOT_ASK),
     (DirectoryInUse, Exit.COULD_NOT_ASK),
     (Disconnected, Exit.COULD_NOT_ASK),
+    (NodeDidNotStart, Exit.COULD_NOT_ASK),
+    (DemoFailed, Exit.COULD_NOT_ASK),
+    (WireError, Exit.COULD_NOT_ASK),
     (ClientError, Exit.BAD),
     (StorageError, Exit.BAD),
 )
@@ -65,6 +72,6 @@ def run(arguments: list[str]) -> int:
         say(f"levrier: {error}")
         return int(error.status)
     except tuple(kind for kind, _ in _STATUSES) as error:
-        say(f"levrier: {error}")
+        say(f"levrier: {complaint(error) if isinstance(error, ClientError) else error}")
         return int(next(status for kind, status in _STATUSES if isinstance(error, kind)))
     return int(Exit.GOOD)

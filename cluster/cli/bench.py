@@ -1,6 +1,7 @@
 """`levrier bench`: load a running node and say what it did."""
 
 import asyncio
+import sys
 from dataclasses import asdict
 from typing import Annotated
 
@@ -25,15 +26,13 @@ def bench(  # noqa: PLR0917 - each is an option of the command line.
 ) -> None:
     """Load a node with a closed loop and measure it.
 
-    `checkpoints` counts those that the node finished meanwhile; `max_ms` includes what they cost. Streams that the load
-    needs are created first and stay.
+    `checkpoints` counts those that the node finished meanwhile; `max_ms` includes what they cost. The streams that the
+    load needs are created first, with names that begin with `bench-`, and stay; no other stream is touched.
 
     Example: `levrier bench --concurrency 64 --seconds 10 --json`
     """
-    address = asking.address
     settings = BenchSettings(
-        host=address.host,
-        port=address.port,
+        address=asking.address,
         username=asking.username,
         password=asking.password,
         load=operation,
@@ -42,9 +41,17 @@ def bench(  # noqa: PLR0917 - each is an option of the command line.
         operations=operations,
         streams=streams,
         name_size=name_size,
+        timeout=asking.timeout,
     )
+    tell = say if sys.stderr.isatty() else _silent
     try:
-        report = asyncio.run(run_bench(settings, progress=lambda done: say(f"{done} operations ...")))
+        report = asyncio.run(run_bench(settings, tell=tell))
     except BenchFailed as error:
         raise CommandFailed(f"{asking.connect}: {error}") from error
     print_record(asdict(report), as_json=asking.as_json)
+    if report.errors:
+        raise CommandFailed(f"{report.errors} operations failed; the first: {report.first_error}")
+
+
+def _silent(_line: str) -> None:
+    """Progress is for a person who waits."""

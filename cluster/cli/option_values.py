@@ -1,8 +1,9 @@
 """Topic options as a person writes and reads them: `KEY=VALUE`."""
 
+import difflib
 from collections.abc import Sequence
 
-from levrier.cluster.cli.output import CommandFailed, Exit
+from levrier.cluster.cli.output import CommandFailed, Duration, Exit, Size
 from levrier.wire.errors import WireError
 from levrier.wire.options import (
     KIND_BOOL,
@@ -15,23 +16,42 @@ from levrier.wire.options import (
     encode_block,
 )
 from levrier.wire.responses.topics import TopicHeader
+from levrier.wire.topic_option_catalogue import (
+    MAX_TOPIC_SIZE,
+    MESSAGE_EXPIRY,
+    SEGMENT_SIZE,
+    SIZE_OF_MESSAGES_REQUIRED_TO_SAVE,
+)
 from levrier.wire.topic_options import UNLIMITED, describe_topic_options, parse_strictly
 
 _NUMBERS = frozenset({KIND_UINT8, KIND_UINT32, KIND_UINT64})
+_QUANTITIES = {
+    MESSAGE_EXPIRY: Duration,
+    MAX_TOPIC_SIZE: Size,
+    SEGMENT_SIZE: Size,
+    SIZE_OF_MESSAGES_REQUIRED_TO_SAVE: Size,
+}
 
 
 def parse_options(pairs: Sequence[str]) -> tuple[OptionEntry, ...]:
     """`KEY=VALUE` pairs as entries; values are written as in a configuration file. Raises `CommandFailed`."""
-    known = [option.key for option in describe_topic_options()]
+    known = {option.key: option.description for option in describe_topic_options()}
     entries = []
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not value:
-            raise CommandFailed(f"option {pair!r}: KEY=VALUE is expected", Exit.COULD_NOT_ASK)
+            raise CommandFailed(
+                f"option {pair!r}: KEY=VALUE is expected, for example message_expiry=7days", Exit.COULD_NOT_ASK
+            )
         if key not in known:
-            raise CommandFailed(f"option {key!r} is not known; known are {', '.join(known)}", Exit.COULD_NOT_ASK)
-        entry = OptionEntry(key, KIND_STRING, value.encode())
-        _check(entry, value)
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            raise CommandFailed(f"option {key!r} is not known; {hint}", Exit.COULD_NOT_ASK)
+        entry = OptionEntry(key, KIND_STRING, value.encode(errors="surrogateescape"))
+        try:
+            parse_strictly(encode_block((entry,)))
+        except WireError as error:
+            raise CommandFailed(f"{key}={value} cannot be used; {key} is {known[key]}", Exit.COULD_NOT_ASK) from error
         entries.append(entry)
     return tuple(entries)
 
@@ -42,13 +62,6 @@ def shown_options(topic: TopicHeader) -> dict[str, object]:
     return {entry.key: _shown(entry) for entry in sorted(entries, key=lambda entry: entry.key)}
 
 
-def _check(entry: OptionEntry, value: str) -> None:
-    try:
-        parse_strictly(encode_block((entry,)))
-    except WireError as error:
-        raise CommandFailed(f"option {entry.key}: {value!r}: {error.what}", Exit.COULD_NOT_ASK) from error
-
-
 def _shown(entry: OptionEntry) -> object:
     if entry.kind == KIND_STRING:
         return entry.value.decode(errors="replace")
@@ -56,5 +69,7 @@ def _shown(entry: OptionEntry) -> object:
         return entry.value != b"\0"
     if entry.kind in _NUMBERS:
         number = int.from_bytes(entry.value, "little")
-        return "unlimited" if entry.kind == KIND_UINT64 and number == UNLIMITED else number
+        if entry.kind == KIND_UINT64 and number == UNLIMITED:
+            return "unlimited"
+        return _QUANTITIES.get(entry.key, int)(number)
     return entry.value.hex()

@@ -17,7 +17,7 @@ from levrier.cluster.cli.output import CommandFailed, Exit
 from levrier.cluster.config import Address, NodeConfig, RootUser
 from levrier.cluster.node import Node
 
-LOG_FORMAT = "{time:YYYY-MM-DDTHH:mm:ss.SSS} {level: <7} {name}: {message}"
+LOG_FORMAT = "{time:YYYY-MM-DDTHH:mm:ss.SSS!UTC}Z {level: <7} {name}: {message}"
 SWITCH_INTERVAL_SECONDS = 0.001
 """How long one thread may keep the interpreter while another wants it. The default of 5 ms is longer than a whole write."""
 

@@ -1,9 +1,12 @@
 """`levrier status`: how a node stands."""
 
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from levrier.cluster.cli.asking import Asking
 from levrier.cluster.cli.output import print_json, print_rows, say
+from levrier.cluster.client import Disconnected
 
 NODE_FIELDS = (
     "replica",
@@ -24,23 +27,26 @@ NODE_FIELDS = (
 def status(asking: Asking) -> None:
     """Say how a node stands: its role, its log, its checkpoint.
 
-    `op` is the head of its log, `commit` what is decided, `applied` what its state reflects, `lag` the difference.
+    `op` is the head of its log, `commit` what is decided, `applied` what its state reflects, `lag` the operations in
+    between. A node that cannot be reached is listed as such, and the exit status is 2.
 
     Example: `levrier status --connect 127.0.0.1:8090 --json`
     """
-    answer = dict(asking.run(lambda client: client.status()))
-    node = _node(answer)
+    address = str(asking.address)
+    try:
+        answer = dict(asking.run(lambda client: client.status()))
+    except Disconnected:
+        _show(asking, {"tcp": address, "reachable": False}, {})
+        raise
+    if not asking.as_json:
+        uptime = timedelta(seconds=answer["uptime_seconds"])
+        say(f"cluster {answer['cluster']}, levrier {answer['version']}, up {uptime}")
+    _show(asking, {**answer, "reachable": True}, answer)
+
+
+def _show(asking: Asking, node: Mapping[str, Any], details: Mapping[str, Any]) -> None:
+    row = {field: node.get(field) for field in NODE_FIELDS}
     if asking.as_json:
-        print_json({"cluster": answer.get("cluster"), "nodes": [node], "details": answer})
-        return
-    say(f"cluster {answer.get('cluster')}, levrier {answer.get('version')}, up {answer.get('uptime_seconds')} s")
-    print_rows([{field: node[field] for field in NODE_FIELDS}], as_json=False, empty="")
-
-
-def _node(answer: dict[str, Any]) -> dict[str, object]:
-    return {
-        **{field: answer.get(field) for field in NODE_FIELDS},
-        "role": "primary" if answer.get("is_primary") else "backup",
-        "lag": int(answer["commit"]) - int(answer["applied"]),
-        "reachable": True,
-    }
+        print_json({"cluster": details.get("cluster"), "nodes": [row], "details": details})
+    else:
+        print_rows([row], as_json=False, empty="")

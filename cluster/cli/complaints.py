@@ -1,0 +1,49 @@
+"""What went wrong between the command line and a node, said so that a person knows what to do next."""
+
+import errno
+import socket
+from typing import Final
+
+from levrier.cluster.client import ClientError, DeadlineExceeded, Disconnected, Evicted, IggyError
+from levrier.wire.codes import CODE_NAMES, ErrorCode
+
+_WORDS: Final[dict[int, str]] = {
+    int(ErrorCode.STREAM_ID_NOT_FOUND): "there is no such stream",
+    int(ErrorCode.STREAM_NAME_NOT_FOUND): "there is no such stream",
+    int(ErrorCode.STREAM_NAME_ALREADY_EXISTS): "a stream of this name exists",
+    int(ErrorCode.TOPIC_ID_NOT_FOUND): "there is no such topic",
+    int(ErrorCode.TOPIC_NAME_NOT_FOUND): "there is no such topic",
+    int(ErrorCode.TOPIC_NAME_ALREADY_EXISTS): "a topic of this name exists",
+    int(ErrorCode.INVALID_CREDENTIALS): "wrong user name or password",
+    int(ErrorCode.UNAUTHORIZED): "this user may not do that",
+}
+"""Codes that users meet; every other is said by its name."""
+
+_LOGIN_HINT: Final = "name another with --username and --password, or LEVRIER_USERNAME and LEVRIER_PASSWORD"
+
+
+def complaint(error: ClientError) -> str:
+    """One sentence: whom we asked, what happened, and the next step where there is one."""
+    if isinstance(error, IggyError):
+        return f"{error.address} refused: {_refusal(error)}"
+    if isinstance(error, DeadlineExceeded):
+        return f"{error}; is the node overloaded or stopped? --timeout waits longer"
+    if isinstance(error, Disconnected) and isinstance(error.__cause__, OSError):
+        return _no_connection(error.address, error.__cause__)
+    return str(error)
+
+
+def _refusal(error: IggyError) -> str:
+    name = CODE_NAMES.get(error.code, "unknown code").lower().replace("_", " ")
+    words = f"{_WORDS.get(error.code, name)} (code {error.code})"
+    if error.code == ErrorCode.INVALID_CREDENTIALS:
+        return f"{words}; {_LOGIN_HINT}"
+    return f"{words}; the session is over" if isinstance(error, Evicted) else words
+
+
+def _no_connection(address: str, cause: OSError) -> str:
+    if isinstance(cause, socket.gaierror):
+        return f"{address}: the host is not known; --connect takes HOST:PORT"
+    if cause.errno == errno.ECONNREFUSED or "Errno 111" in str(cause):  # Several addresses are tried: no errno then.
+        return f"{address}: nobody listens there; start a node with `levrier serve`, or name another with --connect"
+    return f"{address}: cannot connect: {cause.strerror or cause}"
