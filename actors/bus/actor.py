@@ -10,9 +10,12 @@ from typing import Any, Final, get_args
 
 from loguru import logger
 
+from levrier.actors.bus import link_messages as link
+from levrier.actors.bus import archive
 from levrier.actors.bus import messages as bus
 from levrier.actors.bus.bus import Bus
 from levrier.actors.bus.effects import (
+    BuildArchive,
     CloseConnection,
     Effect,
     HashPassword,
@@ -22,6 +25,7 @@ from levrier.actors.bus.effects import (
 )
 from levrier.actors.bus.passwords import SALT_SIZE, hash_password, verify_password
 from levrier.actors.bus.ports import Transport
+from levrier.actors.bus.replica_side import ReplicaSide, ReplicaWiring
 from levrier.actors.client_table.messages import Preflight
 from levrier.actors.consensus.messages import StatusQuery
 from levrier.actors.metadata import messages as metadata_messages
@@ -31,7 +35,7 @@ TICK_MILLISECONDS: Final = 1000
 
 
 class BusActor(NodeActor):
-    """Owns the sockets of the clients."""
+    """Owns the sockets of the clients and, where the node has peers (`replicas`), of the links to them."""
 
     def __init__(
         self,
@@ -45,6 +49,8 @@ class BusActor(NodeActor):
         consensus: Recipient[StatusQuery],
         verify: Callable[[str, str], bool] = verify_password,
         hasher: Callable[[str, bytes], str] = hash_password,
+        diagnostics: Callable[[], archive.Files] = dict,
+        replicas: ReplicaWiring | None = None,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
         self._core = core
@@ -52,18 +58,21 @@ class BusActor(NodeActor):
         self._consensus = consensus
         self._verify = verify
         self._hasher = hasher
+        self._diagnostics = diagnostics
         self._ticker: Timer | None = None
+        self._replicas = None if replicas is None else ReplicaSide(replicas, runtime=runtime, address=self.address)
         self._executors: dict[type, Callable[[Any], None]] = {
             Preflight: client_table.tell,
             **dict.fromkeys(get_args(metadata_messages.Question), metadata.tell),
             StatusQuery: consensus.tell,
             VerifyPassword: self._verify_password,
             HashPassword: self._hash_password,
+            BuildArchive: self._build_archive,
             CloseConnection: self._on_close,
             PauseReading: lambda effect: transport.pause_reading(effect.connection),
             ResumeReading: lambda effect: transport.resume_reading(effect.connection),
         }
-        self._handlers = Handlers(bus.Command)
+        self._handlers = Handlers(bus.Command | bus.ReplicaCommand | link.LinkEvent)
         for answer in get_args(bus.Answer):
             self._handlers.on(answer, self._on_answer)
         self._handlers.on(bus.Opened, self._on_opened)
@@ -71,18 +80,24 @@ class BusActor(NodeActor):
         self._handlers.on(bus.Closed, self._on_closed)
         self._handlers.on(bus.WriteResumed, self._on_write_resumed)
         self._handlers.on(bus.Tick, self._on_tick)
+        for message, handler in self._replica_handlers().items():
+            self._handlers.on(message, handler)
         self._handlers.seal()
 
     def on_start(self) -> None:
         """Begin to accept, and to tick."""
         self._ticker = self.runtime.every(TICK_MILLISECONDS, self.address, bus.Tick())
         self._transport.start(self)
+        if self._replicas is not None:
+            self._replicas.start()
 
     def on_stop(self) -> None:
         """Close every connection; their sessions stay, as after a crash."""
         if self._ticker is not None:
             self._ticker.cancel()
         self._transport.stop()
+        if self._replicas is not None:
+            self._replicas.stop()
 
     def receive(self, message: object) -> None:
         """Handle one message."""
@@ -95,6 +110,8 @@ class BusActor(NodeActor):
             for connection, data in outgoing:
                 flowing = self._transport.write(connection, data)
                 self._execute(self._core.on_written(connection, blocked=not flowing))
+        if self._replicas is not None:
+            self._replicas.flush()
 
     # What a real transport calls in this actor's thread.
 
@@ -137,6 +154,13 @@ class BusActor(NodeActor):
 
     def _on_tick(self, _message: bus.Tick) -> None:
         self._execute(self._core.on_tick())
+        if self._replicas is not None:
+            self._replicas.tick()
+
+    def _replica_handlers(self) -> dict[type, Callable[[Any], None]]:
+        if self._replicas is not None:
+            return self._replicas.handlers()
+        return dict.fromkeys(get_args(bus.ReplicaCommand | link.LinkEvent), _without_peers)
 
     # Effects.
 
@@ -163,9 +187,26 @@ class BusActor(NodeActor):
         hasher = self._hasher
         self.runtime.offload(lambda: hasher(effect.password, salt), deliver, self.address)
 
+    def _build_archive(self, effect: BuildArchive) -> None:
+        ticket = effect.ticket
+
+        def deliver(result: bytes | WorkFailed) -> bus.ArchiveBuilt:
+            if isinstance(result, WorkFailed):
+                logger.warning("the diagnostics archive could not be built: {}", result.reason)
+                return bus.ArchiveBuilt(ticket=ticket, archive=None)
+            return bus.ArchiveBuilt(ticket=ticket, archive=result)
+
+        diagnostics = self._diagnostics
+        self.runtime.offload(lambda: archive.build(effect.request, effect.status, diagnostics()), deliver, self.address)
+
     def _on_close(self, effect: CloseConnection) -> None:
         logger.debug("connection {} is closed: {}", effect.connection, effect.reason)
         # A frame that was answered before the offence still goes out.
         if not effect.abort:
             self.on_batch_end()
         self._transport.close(effect.connection, abort=effect.abort)
+
+
+def _without_peers(message: bus.ReplicaCommand | link.LinkEvent) -> None:
+    """A node of one replica has nobody to send to; whoever broadcasts need not know."""
+    assert isinstance(message, bus.Broadcast | bus.SetDialPace), f"{message!r} in a node without peers"

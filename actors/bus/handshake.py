@@ -130,17 +130,11 @@ class Dialer:
             return Step(refused=Refusal(reason=f"the answer to the Hello is no Challenge: {error}"))
         if challenge.command != CHALLENGE:
             return Step(refused=Refusal(reason=f"command {challenge.command} answers the Hello"))
-        if challenge.status != HandshakeStatus.OK:
-            return Step(refused=self._refused_by(challenge))
-        if challenge.cluster != self._cluster:
-            return Step(refused=_cluster_refusal(self._identity, challenge.cluster))
-        if challenge.replica != self.peer:
-            reason = f"replica {challenge.replica} answers where replica {self.peer} is expected"
-            return Step(refused=Refusal(reason=reason))
+        refused = self._judge(challenge)
+        if refused is not None:
+            return Step(refused=refused)
         secret = self._identity.secret
-        if secret is None:
-            reason = "the peer asks for a proof and no shared secret is configured here"
-            return Step(refused=Refusal(reason=reason, status=HandshakeStatus.AUTHENTICATION_REQUIRED))
+        assert secret is not None
         key = _proving_key(secret, challenge.mac, self._proof(challenge.nonce, Direction.ACCEPTOR))
         if key is None:
             return Step(refused=_mac_refusal(self.peer))
@@ -161,6 +155,19 @@ class Dialer:
             acceptor_nonce=acceptor_nonce,
             direction=direction,
         )
+
+    def _judge(self, challenge: Handshake) -> Refusal | None:
+        """Why the proof in the Challenge need not even be looked at."""
+        if challenge.status != HandshakeStatus.OK:
+            return self._refused_by(challenge)
+        if challenge.cluster != self._cluster:
+            return _cluster_refusal(self._identity, challenge.cluster)
+        if challenge.replica != self.peer:
+            return Refusal(reason=f"replica {challenge.replica} answers where replica {self.peer} is expected")
+        if self._identity.secret is None:
+            reason = "the peer asks for a proof and no shared secret is configured here"
+            return Refusal(reason=reason, status=HandshakeStatus.AUTHENTICATION_REQUIRED)
+        return None
 
     def _refused_by(self, challenge: Handshake) -> Refusal:
         status = HandshakeStatus(challenge.status)
@@ -241,9 +248,7 @@ class Acceptor:
         """A refusal that the dialer is told."""
         return Step(reply=self._challenge(status=status), refused=Refusal(reason=reason, status=status))
 
-    def _challenge(
-        self, *, status: HandshakeStatus, nonce: bytes = _NO_NONCE, proof: bytes = bytes(MAC_SIZE)
-    ) -> bytes:
+    def _challenge(self, *, status: HandshakeStatus, nonce: bytes = _NO_NONCE, proof: bytes = bytes(MAC_SIZE)) -> bytes:
         return Handshake(
             command=CHALLENGE,
             cluster=self._identity.cluster,

@@ -40,6 +40,8 @@ from levrier.wire.replica_headers import (
 PREPARE: Final = 6
 REPAIR_PREPARE: Final = 19
 
+_PREPARES: Final = frozenset((PREPARE, REPAIR_PREPARE))
+
 _HEADERS: Final[tuple[type[ControlHeader], ...]] = (
     PrepareOkHeader,
     CommitHeader,
@@ -65,7 +67,7 @@ CONTROL_HEADERS: Final[dict[int, type[ControlHeader]]] = {
 }
 """Which header a command has. Requests, replies and handshakes are not among them: they have no place on a link."""
 
-assert len(CONTROL_HEADERS) == 21
+assert len(CONTROL_HEADERS) == 20
 assert PREPARE not in CONTROL_HEADERS
 assert REPAIR_PREPARE not in CONTROL_HEADERS
 
@@ -114,7 +116,7 @@ class FrameReader:
         """Verify a whole frame of that peer."""
         command = frame[COMMAND_OFFSET]
         try:
-            if command == PREPARE or command == REPAIR_PREPARE:  # noqa: PLR1714  A tuple costs twice as much.
+            if command in _PREPARES:
                 return self._read_prepare(frame, sender)
             decoder = CONTROL_HEADERS.get(command)
             if decoder is None:

@@ -1,4 +1,7 @@
-"""The transport as the Bus sees it, and the Bus as the transport sees it. One is real (asyncio), one simulated."""
+"""The transports as the Bus sees them, and the Bus as the transports see it. Each is real (asyncio) or simulated.
+
+One carries clients, the other one replicas: that one dials as well.
+"""
 
 from typing import Protocol
 
@@ -39,3 +42,32 @@ class Transport(Protocol):
 
     def stop(self) -> None:
         """Accept no more and close every connection. Nothing is told to the sink afterwards."""
+
+
+class ReplicaSink(Sink, Protocol):
+    """Told by a real replica transport what happens; `opened` is a link that was accepted."""
+
+    def dialled(self, link: int, replica: int, peer: str) -> None:
+        """A dial succeeded; the link's number is new, as those of `opened` are. `peer` is `ip:port`."""
+
+    def dial_failed(self, replica: int, reason: str) -> None:
+        """A dial failed, or took too long."""
+
+
+class ReplicaTransport(Protocol):
+    """Moves bytes between replicas. Every call about a link that is gone does nothing."""
+
+    def start(self, sink: ReplicaSink) -> None:
+        """Begin to accept. Called once, in the thread of the Bus actor."""
+
+    def dial(self, replica: int, host: str, port: int) -> None:
+        """Connect; the host is resolved now. Exactly one of `dialled` and `dial_failed` follows."""
+
+    def write(self, link: int, data: bytes) -> bool:
+        """Send bytes. False when more than the write limit waits for the peer: `write_resumed` follows once it left."""
+
+    def close(self, link: int, *, abort: bool) -> None:
+        """Close the link, after what was written has left unless `abort`. `closed` may follow."""
+
+    def stop(self) -> None:
+        """Accept and dial no more and close every link. Nothing is told to the sink afterwards."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 if TYPE_CHECKING:
     import ssl
@@ -27,6 +27,23 @@ LINGER_SECONDS: Final = 5.0
 assert WRITE_LOW < WRITE_HIGH
 
 
+class SocketOwner(Protocol):
+    """What a socket needs of the transport it belongs to."""
+
+    @property
+    def sink(self) -> Sink | None:
+        """Whom to tell; nobody after the end."""
+
+    def admit(self, protocol: SocketProtocol) -> int:
+        """Number a new socket."""
+
+    def release(self, number: int) -> None:
+        """A socket is gone."""
+
+    def after(self, seconds: float, action: Callable[[], None]) -> asyncio.TimerHandle:
+        """Do something later."""
+
+
 class TcpTransport:
     """Accepts connections on one address. Satisfies `Transport`."""
 
@@ -41,7 +58,7 @@ class TcpTransport:
         self._listener.setblocking(False)
         self._host, self._port = self._listener.getsockname()[:2]
         self._numbers = itertools.count(1)
-        self._protocols: dict[int, _ClientProtocol] = {}
+        self._protocols: dict[int, SocketProtocol] = {}
         self._sink: Sink | None = None
         self._server: asyncio.Server | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -104,7 +121,7 @@ class TcpTransport:
             protocol.end()
         self._protocols.clear()
 
-    def admit(self, protocol: _ClientProtocol) -> int:
+    def admit(self, protocol: SocketProtocol) -> int:
         """Number a new connection. For the protocol objects."""
         number = next(self._numbers)
         self._protocols[number] = protocol
@@ -125,14 +142,14 @@ class TcpTransport:
 
     async def _serve(self) -> None:
         self._server = await self._loop.create_server(
-            lambda: _ClientProtocol(self), sock=self._listener, ssl=self._tls, backlog=BACKLOG
+            lambda: SocketProtocol(self), sock=self._listener, ssl=self._tls, backlog=BACKLOG
         )
 
 
-class _ClientProtocol(asyncio.Protocol):
-    """One accepted socket."""
+class SocketProtocol(asyncio.Protocol):
+    """One socket."""
 
-    def __init__(self, owner: TcpTransport) -> None:
+    def __init__(self, owner: SocketOwner) -> None:
         self._owner = owner
         self._transport: asyncio.Transport | None = None
         self._number = 0
@@ -153,7 +170,7 @@ class _ClientProtocol(asyncio.Protocol):
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
         self._number = self._owner.admit(self)
-        sink.opened(self._number, _peer(transport.get_extra_info("peername")))
+        self.announce(self._number, address_of(transport.get_extra_info("peername")))
 
     def data_received(self, data: bytes) -> None:
         sink = self._owner.sink
@@ -180,6 +197,12 @@ class _ClientProtocol(asyncio.Protocol):
             sink.closed(self._number)
 
     # Called by the transport.
+
+    def announce(self, number: int, peer: str) -> None:
+        """Tell the sink of this socket."""
+        sink = self._owner.sink
+        assert sink is not None
+        sink.opened(number, peer)
 
     def write(self, data: bytes) -> bool:
         """Send; False while too much waits."""
@@ -222,7 +245,7 @@ class _ClientProtocol(asyncio.Protocol):
             self._linger = None
 
 
-def _peer(name: tuple[str, int] | tuple[str, int, int, int] | None) -> str:
+def address_of(name: tuple[str, int] | tuple[str, int, int, int] | None) -> str:
     """`ip:port`, or `?` for a peer that was gone before it was looked at."""
     if name is None:
         return "?"

@@ -1,0 +1,226 @@
+"""The replicas' side of the Bus actor: moves between the core of the links, their transport and the neighbours.
+
+A node without other members has none: no port, no timer, and nothing on the path of a request but one test for None.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from loguru import logger
+
+from levrier.actors.bus import link_messages as link
+from levrier.actors.bus import messages as bus
+from levrier.actors.bus.link_frames import DropReason
+from levrier.actors.bus.peer_link import PeerReport
+from levrier.actors.bus.peers import (
+    CloseLink,
+    Dial,
+    FrameDropped,
+    PeerEffect,
+    Peers,
+    RedialAfter,
+    Refused,
+    WriteLink,
+)
+from levrier.actors.bus.ports import ReplicaTransport
+from levrier.actors.consensus.messages import FrameReceived, PrepareReceived, RepairPrepareReceived
+from levrier.actors.runtime import Recipient, Runtime
+
+REFUSALS_LOGGED_MAX: Final = 8
+"""Refusals that are worth a line in one second; whoever dials on and on does not fill the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaRoutes:
+    """Who is told what arrives.
+
+    `consensus` gets prepares, repairs, and every control frame that no other recipient is named for, except the
+    extension frames 64 to 66 (decision D-34): those have no recipient but a named one. `watchers` are told of links.
+    """
+
+    consensus: Recipient[PrepareReceived | RepairPrepareReceived | FrameReceived]
+    by_command: Mapping[int, Recipient[bus.ReplicaFrame]] = field(default_factory=dict)
+    watchers: Sequence[Recipient[bus.PeerEvent]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaWiring:
+    """What a Bus of a node with peers is given."""
+
+    peers: Peers
+    transport: ReplicaTransport
+    routes: ReplicaRoutes
+
+
+_EXTENSIONS: Final = 64
+
+
+class ReplicaSide:
+    """Satisfies `ReplicaSink`. `address` is the Bus actor's own, for its timers."""
+
+    def __init__(self, wiring: ReplicaWiring, *, runtime: Runtime, address: Recipient[link.RedialDue]) -> None:
+        self._peers = wiring.peers
+        self._transport = wiring.transport
+        self._routes = wiring.routes
+        self._runtime = runtime
+        self._address = address
+        self._refusals = 0
+        self._stopped = False
+        consensus = wiring.routes.consensus
+        self._executors: dict[type, Callable[[Any], None]] = {
+            PrepareReceived: consensus.tell,
+            RepairPrepareReceived: consensus.tell,
+            bus.ReplicaFrame: self._route,
+            bus.PeerUp: self._on_up,
+            bus.PeerDown: self._on_down,
+            Dial: self._dial,
+            RedialAfter: self._redial_after,
+            WriteLink: self._write,
+            CloseLink: self._close,
+            Refused: self._log_refusal,
+            FrameDropped: _log_drop,
+        }
+
+    def start(self) -> None:
+        """Begin to accept, and to dial."""
+        self._transport.start(self)
+        self._execute(self._peers.on_start())
+
+    def stop(self) -> None:
+        """Close every link."""
+        self._stopped = True
+        self._transport.stop()
+
+    def report(self) -> tuple[PeerReport, ...]:
+        """How the ways to all peers stand."""
+        return self._peers.report()
+
+    def flush(self) -> None:
+        """Write what waits, one write for each link."""
+        for number, data in self._peers.take_outgoing():
+            if not self._transport.write(number, data):
+                self._peers.on_blocked(number)
+
+    def tick(self) -> None:
+        """A second has passed."""
+        if self._refusals > REFUSALS_LOGGED_MAX:
+            logger.warning("{} more refusals on the replica port", self._refusals - REFUSALS_LOGGED_MAX)
+        self._refusals = 0
+        self._execute(self._peers.on_tick())
+
+    # What a real transport calls in this actor's thread.
+
+    def opened(self, connection: int, peer: str) -> None:
+        """A link was accepted."""
+        self._execute(self._peers.on_accepted(connection, peer))
+
+    def dialled(self, link: int, replica: int, peer: str) -> None:
+        """A dial succeeded."""
+        self._execute(self._peers.on_dialled(link, replica, peer))
+
+    def dial_failed(self, replica: int, reason: str) -> None:
+        """A dial failed."""
+        self._execute(self._peers.on_dial_failed(replica, reason))
+
+    def received(self, connection: int, data: bytes) -> None:
+        """Bytes arrived."""
+        self._execute(self._peers.on_received(connection, data))
+
+    def closed(self, connection: int) -> None:
+        """A link is gone."""
+        self._execute(self._peers.on_closed(connection))
+
+    def write_resumed(self, connection: int) -> None:
+        """A peer reads again."""
+        self._peers.on_resumed(connection)
+        self.flush()
+
+    # Messages.
+
+    def handlers(self) -> dict[type, Callable[[Any], None]]:
+        """What of the Bus's protocol ends here."""
+        return {
+            bus.SendToReplica: self._on_send,
+            bus.Broadcast: self._on_broadcast,
+            bus.DropPeer: self._on_drop_peer,
+            bus.SetDialPace: self._on_set_pace,
+            link.LinkAccepted: lambda event: self.opened(event.link, event.peer),
+            link.LinkDialled: lambda event: self.dialled(event.link, event.replica, event.peer),
+            link.DialFailed: lambda event: self.dial_failed(event.replica, event.reason),
+            link.LinkReceived: self._on_received,
+            link.LinkClosed: lambda event: self.closed(event.link),
+            link.LinkResumed: lambda event: self.write_resumed(event.link),
+            link.RedialDue: self._on_redial_due,
+        }
+
+    def _on_send(self, message: bus.SendToReplica) -> None:
+        self._peers.send(message.replica, message.frame)
+
+    def _on_broadcast(self, message: bus.Broadcast) -> None:
+        self._peers.broadcast(message.frame)
+
+    def _on_drop_peer(self, message: bus.DropPeer) -> None:
+        self._execute(self._peers.drop_peer(message.replica, message.reason))
+
+    def _on_set_pace(self, message: bus.SetDialPace) -> None:
+        self._peers.set_pace(hurried=message.hurried)
+
+    def _on_received(self, message: link.LinkReceived) -> None:
+        self._execute(self._peers.on_received(message.link, message.data))
+
+    def _on_redial_due(self, message: link.RedialDue) -> None:
+        self._execute(self._peers.on_redial(message.replica))
+
+    # Effects.
+
+    def _execute(self, effects: list[PeerEffect]) -> None:
+        for effect in effects:
+            self._executors[effect.__class__](effect)
+
+    def _route(self, frame: bus.ReplicaFrame) -> None:
+        recipient = self._routes.by_command.get(frame.command)
+        if recipient is not None:
+            recipient.tell(frame)
+        elif frame.command < _EXTENSIONS:
+            self._routes.consensus.tell(FrameReceived(header=frame.header, body=frame.body, sender=frame.sender))
+        else:
+            self._peers.nobody_takes(frame.sender)
+            logger.debug("nobody takes command {} of replica {}", frame.command, frame.sender)
+
+    def _on_up(self, event: bus.PeerUp) -> None:
+        logger.info("replica {} is connected", event.replica)
+        for watcher in self._routes.watchers:
+            watcher.tell(event)
+
+    def _on_down(self, event: bus.PeerDown) -> None:
+        logger.info("replica {} is disconnected: {}", event.replica, event.reason)
+        for watcher in self._routes.watchers:
+            watcher.tell(event)
+
+    def _dial(self, effect: Dial) -> None:
+        if not self._stopped:
+            self._transport.dial(effect.where.replica, effect.where.host, effect.where.port)
+
+    def _redial_after(self, effect: RedialAfter) -> None:
+        self._runtime.after(effect.milliseconds, self._address, link.RedialDue(replica=effect.replica))
+
+    def _write(self, effect: WriteLink) -> None:
+        if not self._transport.write(effect.link, effect.data):
+            self._peers.on_blocked(effect.link)
+
+    def _close(self, effect: CloseLink) -> None:
+        logger.debug("link {} is closed: {}", effect.link, effect.reason)
+        self._transport.close(effect.link, abort=effect.abort)
+
+    def _log_refusal(self, effect: Refused) -> None:
+        self._refusals += 1
+        if self._refusals <= REFUSALS_LOGGED_MAX:
+            logger.warning("refused on the replica port, {}: {}", effect.address, effect.refusal.reason)
+
+
+def _log_drop(effect: FrameDropped) -> None:
+    dropped = effect.dropped
+    logger.debug(
+        "a frame of replica {} was dropped, {}: {}", effect.replica, DropReason(dropped.reason).name, dropped.detail
+    )
