@@ -10,6 +10,7 @@ from levrier.actors.metadata.options import NO_OPTIONS, OptionPool
 from levrier.actors.metadata.records import Stream
 from levrier.actors.metadata.streams import STREAMS_MAX, TOPICS_MAX, StreamsMachine
 from levrier.wire.codes import Operation
+from levrier.wire.requests.users import CreateUser
 from tests.actors.metadata.support import BAD_OPTIONS, Log, Step, encoded, grant, sections, with_users
 
 BEYOND = 1_000_000
@@ -166,6 +167,6 @@ def test_a_deleted_user_is_refused_before_anything_is_looked_at(operation: Opera
     bodies: dict[int, Callable[[], Applied]] = {
         Operation.CREATE_STREAM: lambda: log.create_stream("new", user=2),
         Operation.DELETE_TOPIC: lambda: log.delete_topic("absent", "absent", user=2),
-        Operation.CREATE_USER: lambda: log.apply(Operation.CREATE_USER, b"", user=2),
+        Operation.CREATE_USER: lambda: log.apply(Operation.CREATE_USER, CreateUser(username="x", password=""), user=2),
     }
     assert bodies[operation]().code == 41
