@@ -55,6 +55,7 @@ class Client:
 
     recorder: Recorder
     connection: SimulatedClient
+    requests: int
     epoch: int = 0
     replaying: tuple[Asked, bytes] | None = None
     sent: bytes = b""
@@ -89,7 +90,7 @@ class Client:
     @property
     def done(self) -> bool:
         """Everything that it wanted is answered."""
-        return self.recorder.number >= REQUESTS and self.recorder.under_way is None
+        return self.recorder.number >= self.requests and self.recorder.under_way is None
 
     def _check_replay(self, frame: bytes) -> None:
         """The very last answer has the same bytes; behind a later request and a checkpoint it may be forgotten."""
@@ -120,6 +121,8 @@ class SingleNode:
     """One run of one seed. `checkpoints` and `crashes` say what it went through."""
 
     seed: int
+    client_count: int = CLIENTS
+    requests: int = REQUESTS
     crashes_wanted: int = 3
     crashes: int = 0
     full_disks: int = 0
@@ -133,7 +136,7 @@ class SingleNode:
         self.storage = SimulatedStorage(Random(f"disk/{self.seed}"), DiskFaults())
         self.recorders = [
             Recorder(Random(f"client/{self.seed}/{number}"), 0xC0 + number, prefix=f"of-{number}")
-            for number in range(CLIENTS)
+            for number in range(self.client_count)
         ]
         self.booted: Booted | None = None
         self.start()
@@ -158,7 +161,7 @@ class SingleNode:
             verify=cheap_verify,
         )
         wire(CONFIG, self.booted, node, outside)
-        self.clients = [Client(recorder, self.transport.connect()) for recorder in self.recorders]
+        self.clients = [Client(recorder, self.transport.connect(), self.requests) for recorder in self.recorders]
         for client in self.clients:
             client.begin()
 

@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+from levrier.persistence.simulated_storage import Tear
+from tests.cluster.logs import PATHS
 from tests.cluster.processes import ROOT
-from tests.simulation.single_node import play
+from tests.simulation.single_node import SingleNode, play
 
 SEEDS = 30
 LONG_SEEDS = 1_000
@@ -19,6 +21,40 @@ def test_a_seed_keeps_every_promise(seed: int) -> None:
     node = play(seed)
     assert node.crashes >= node.crashes_wanted
     assert node.highest_checkpoint > 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_power_lost_right_after_an_answer(seed: int) -> None:
+    """BR-52 on one node: whenever an answer arrives, the log is durable, and a crash that keeps nothing else keeps it."""
+    node = SingleNode(seed, client_count=1, requests=12, crashes_wanted=0)
+    recorder = node.recorders[0]
+    while not node.clients[0].done:
+        answered = len(recorder.streams), recorder.number, recorder.under_way
+        node.round()
+        if answered != (len(recorder.streams), recorder.number, recorder.under_way) and recorder.answers:
+            assert node.storage.is_durable(PATHS.journal)
+            node.storage.faults.tear = Tear.LOSE
+            node.crash_machine()
+            node.start()
+    assert node.crashes >= 12
+    node.check_catalogue()
+
+
+def test_no_space_at_any_byte_of_an_append() -> None:
+    """BR-51 on one node: the disk is full after so many more bytes, and gets space again; it goes on without a restart."""
+    full = 0
+    for budget in range(0, 700, 13):
+        node = SingleNode(budget, client_count=2, requests=6, crashes_wanted=0)
+        while node.recorders[0].number < 3:
+            node.round()
+        node.storage.faults.write_budget = budget
+        for _ in range(60):
+            node.round()
+        full += node.storage.faults.write_budget == 0
+        node.storage.faults.write_budget = None
+        node.run()
+        assert node.crashes == 1, "the one of the last check"
+    assert full > 40
 
 
 @pytest.mark.long
