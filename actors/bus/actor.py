@@ -10,8 +10,8 @@ from typing import Any, Final, get_args
 
 from loguru import logger
 
-from levrier.actors.bus import link_messages as link
 from levrier.actors.bus import archive
+from levrier.actors.bus import link_messages as link
 from levrier.actors.bus import messages as bus
 from levrier.actors.bus.bus import Bus
 from levrier.actors.bus.effects import (

@@ -15,14 +15,22 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from levrier.actors.bus import messages as bus
 from levrier.actors.bus import tokens
-from levrier.actors.bus.effects import HashPassword, Question, VerifyPassword
+from levrier.actors.bus.effects import BuildArchive, HashPassword, Question, VerifyPassword
 from levrier.actors.bus.session import Session
-from levrier.actors.metadata.messages import CountTokens, FindPasswordHash, FindSegmentSize
+from levrier.actors.consensus.messages import StatusQuery
+from levrier.actors.metadata.messages import CountTokens, FindPasswordHash, FindSegmentSize, Survey
 from levrier.wire.codes import CLIENT_ALLOWED, ErrorCode, Operation
 from levrier.wire.identifiers import Identifier
 from levrier.wire.options import refuse_options
-from levrier.wire.requests.partitions import CreatePartitions, DeletePartitions
-from levrier.wire.requests.replicated import CreatePersonalAccessTokenReplicated, DeletePersonalAccessTokenReplicated
+from levrier.wire.requests.groups import CreateConsumerGroup, DeleteConsumerGroup, JoinConsumerGroup, LeaveConsumerGroup
+from levrier.wire.requests.partitions import CreatePartitions, DeletePartitions, DeleteSegments
+from levrier.wire.requests.replicated import (
+    CreatePersonalAccessTokenReplicated,
+    DeletePersonalAccessTokenReplicated,
+    JoinConsumerGroupReplicated,
+    LeaveConsumerGroupReplicated,
+    TruncatePartition,
+)
 from levrier.wire.requests.streams import CreateStream, DeleteStream, PurgeStream, UpdateStream
 from levrier.wire.requests.tokens import CreatePersonalAccessToken, DeletePersonalAccessToken
 from levrier.wire.requests.topics import CreateTopic, DeleteTopic, PurgeTopic, UpdateTopic
@@ -49,8 +57,9 @@ class Means(Protocol):
         """The cap on the tokens of a user, a soft one: two creations at once may both pass it."""
 
 
-Course: TypeAlias = Generator[Question, Any, Admitted | ErrorCode]
-"""Yields questions, each answered by the message of `ANSWERED_BY`; returns what is admitted, or the status of the refusal.
+Course: TypeAlias = Generator[Question, Any, Admitted | bytes | ErrorCode]
+"""Yields questions, each answered by the message of `ANSWERED_BY`; returns what is admitted, the body that answers a query,
+or the status of the refusal.
 
 A course may raise `WireError`, whose code is the status then."""
 
@@ -65,6 +74,9 @@ ANSWERED_BY: Final[dict[type, type]] = {
     VerifyPassword: bus.PasswordVerified,
     HashPassword: bus.PasswordHashed,
     CountTokens: bus.TokenCount,
+    Survey: bus.Surveyed,
+    StatusQuery: bus.NodeStatus,
+    BuildArchive: bus.ArchiveBuilt,
 }
 
 
@@ -112,6 +124,29 @@ def _create_partitions(body: bytes, _: Session) -> bytes:
 def _delete_partitions(body: bytes, _: Session) -> bytes:
     check_partitions_count(DeletePartitions.decode(body).partitions_count, minimum=1)
     return body
+
+
+def _delete_segments(body: bytes, _: Session) -> bytes:
+    """Committed as a truncation up to an offset (8.3). Without segments nothing is to be deleted: that is offset 0."""
+    request = DeleteSegments.decode(body)
+    return TruncatePartition(
+        stream=request.stream, topic=request.topic, partition_id=request.partition_id, up_to_offset=0
+    ).encode()
+
+
+def _join_group(body: bytes, session: Session) -> bytes:
+    """The log names who joins, and what is polled but uncommitted: without messages that is nothing (7.6)."""
+    request = JoinConsumerGroup.decode(body)
+    return JoinConsumerGroupReplicated(
+        stream=request.stream, topic=request.topic, group=request.group, client=session.client
+    ).encode()
+
+
+def _leave_group(body: bytes, session: Session) -> bytes:
+    request = LeaveConsumerGroup.decode(body)
+    return LeaveConsumerGroupReplicated(
+        stream=request.stream, topic=request.topic, group=request.group, client=session.client
+    ).encode()
 
 
 def _create_user(body: bytes, _: Session) -> Start:
@@ -204,6 +239,11 @@ ADMISSIONS: Final[dict[int, Admission]] = {
     int(Operation.PURGE_TOPIC): _decodes(PurgeTopic.decode),
     int(Operation.CREATE_PARTITIONS): _create_partitions,
     int(Operation.DELETE_PARTITIONS): _delete_partitions,
+    int(Operation.DELETE_SEGMENTS): _delete_segments,
+    int(Operation.CREATE_CONSUMER_GROUP): _decodes(CreateConsumerGroup.decode),
+    int(Operation.DELETE_CONSUMER_GROUP): _decodes(DeleteConsumerGroup.decode),
+    int(Operation.JOIN_CONSUMER_GROUP): _join_group,
+    int(Operation.LEAVE_CONSUMER_GROUP): _leave_group,
     int(Operation.CREATE_USER): _create_user,
     int(Operation.UPDATE_USER): _update_user,
     int(Operation.DELETE_USER): _decodes(DeleteUser.decode),

@@ -12,6 +12,7 @@ from levrier.actors.client_table.messages import Preflight
 from levrier.actors.consensus.messages import StatusQuery
 from levrier.actors.metadata import messages as metadata
 from levrier.wire.frozen import quick_init
+from levrier.wire.requests.system import GetSnapshotFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,15 @@ class HashPassword:
 
     ticket: Ticket
     password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildArchive:
+    """Pack the diagnostics archive in a worker thread. `status` is that of the replica. Answered by bus.ArchiveBuilt."""
+
+    ticket: Ticket
+    request: GetSnapshotFile
+    status: bytes
 
 
 @quick_init
@@ -62,7 +72,7 @@ class ResumeReading:
     connection: int
 
 
-Question: TypeAlias = Preflight | metadata.Question | StatusQuery | VerifyPassword | HashPassword
+Question: TypeAlias = Preflight | metadata.Question | StatusQuery | VerifyPassword | HashPassword | BuildArchive
 """What a gateway asks on behalf of the request it is handling."""
 
 GatewayEffect: TypeAlias = Question | WriteFrame | CloseConnection

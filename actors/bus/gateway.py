@@ -14,9 +14,10 @@ It refuses to know about sockets, batching, the log and who is primary.
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
-from levrier.actors.bus import admission, login, queries, tokens
+from levrier.actors.bus import admission, login, queries, system, tokens
 from levrier.actors.bus import messages as bus
 from levrier.actors.bus.effects import CloseConnection, GatewayEffect, VerifyPassword, WriteFrame
 from levrier.actors.bus.pending import Pending, Stage
@@ -40,6 +41,8 @@ UNFLUSHED_MAX: Final = 256 * 1024
 _REGISTER: Final = int(Operation.REGISTER)
 _NON_REPLICATED: Final = int(Operation.NON_REPLICATED)
 _LOGOUT: Final = int(Operation.LOGOUT)
+_DELETE_SEGMENTS: Final = int(Operation.DELETE_SEGMENTS)
+_TRUNCATE_PARTITION: Final = int(Operation.TRUNCATE_PARTITION)
 _OF_A_SESSION: Final = CLIENT_ALLOWED - {_REGISTER, _NON_REPLICATED, _LOGOUT}
 
 _IN_RESULT_SECTION: Final = frozenset({51, 57, 58, 59})
@@ -205,15 +208,15 @@ class Gateway:
             self._submit(header, admitted)
         else:
             assert callable(admitted)
-            pending = self._open(header, Stage.ADMISSION)
+            pending = self._open(header, Stage.COURSE)
             pending.course = admitted(pending.ticket, self._settings)
-            self._go_on_admitting(pending, None)
+            self._proceed(pending, None)
 
-    def _go_on_admitting(self, pending: Pending, answer: bus.Answer | None) -> None:
-        """Take the course of an admission one step further. The ticket stays the one of the request."""
+    def _proceed(self, pending: Pending, answer: bus.Answer | None) -> None:
+        """Take a course one step further. The ticket stays the one of the request."""
         course = pending.course
         assert course is not None
-        outcome: admission.Admitted | ErrorCode
+        outcome: admission.Admitted | bytes | ErrorCode
         try:
             question = course.send(answer)
         except StopIteration as finished:
@@ -227,12 +230,16 @@ class Gateway:
         self._pending = None
         if isinstance(outcome, ErrorCode):
             self._deny(pending.header, int(outcome))
+        elif isinstance(outcome, bytes):
+            self._answer_query(pending.header, outcome)
         else:
             self._submit(pending.header, outcome.body, outcome.minted)
 
     def _submit(self, header: RequestHeader, body: bytes, minted: tokens.Minted | None = None) -> None:
         assert self._pending is None
         ticket = bus.Ticket(connection=self._connection, number=self._number)
+        if header.operation == _DELETE_SEGMENTS:
+            header = replace(header, operation=_TRUNCATE_PARTITION)
         self._pending = Pending(ticket, header, _COMMIT, minted)
         self._effects.append(Preflight(request=ClientRequest(ticket=ticket, header=header, body=body)))
 
@@ -300,22 +307,25 @@ class Gateway:
             self._effects.append(
                 Query(ticket=ticket, user_id=session.user_id, client=session.client, code=code, body=body)
             )
+        elif code in system.SURVEYED:
+            self._begin_system(header, body, session)
         elif code == queries.LEVRIER_STATUS:
             self._effects.append(StatusQuery(ticket=self._open(header, Stage.STATUS).ticket))
         else:
-            self._answer_local(header, body, session)
+            self._answer_local(header, body)
 
-    def _answer_local(self, header: RequestHeader, body: bytes, session: Session) -> None:
+    def _begin_system(self, header: RequestHeader, body: bytes, session: Session) -> None:
+        caller = system.Caller(self._connection, session.user_id, self._registry, self._settings)
+        pending = self._open(header, Stage.COURSE)
+        pending.course = system.SURVEYED[header.code](body, pending.ticket, caller)
+        self._proceed(pending, None)
+
+    def _answer_local(self, header: RequestHeader, body: bytes) -> None:
         answer = queries.LOCAL.get(header.code)
         if answer is None:
             self._deny(header, queries.refusal(header.code))
             return
-        view = queries.LocalView(
-            connection=self._connection,
-            user_id=session.user_id,
-            registry=self._registry,
-            cluster=self._settings.cluster,
-        )
+        view = queries.LocalView(cluster=self._settings.cluster)
         try:
             answered = answer(view, body)
         except WireError as error:
@@ -412,13 +422,13 @@ class Gateway:
         else:
             self._answer_query(pending.header, answer.body)
 
-    def _on_admission_answer(self, pending: Pending, answer: bus.Answer) -> None:
-        if pending.stage is Stage.ADMISSION and answer.__class__ is pending.awaited:
-            self._go_on_admitting(pending, answer)
+    def _on_course_answer(self, pending: Pending, answer: bus.Answer) -> None:
+        if pending.stage is Stage.COURSE and answer.__class__ is pending.awaited:
+            self._proceed(pending, answer)
 
     def _on_credentials(self, pending: Pending, answer: bus.Credentials) -> None:
         if pending.stage is not Stage.CREDENTIALS:
-            self._on_admission_answer(pending, answer)
+            self._on_course_answer(pending, answer)
             return
         attempt = pending.login
         assert attempt is not None
@@ -437,7 +447,7 @@ class Gateway:
 
     def _on_password_verified(self, pending: Pending, answer: bus.PasswordVerified) -> None:
         if pending.stage is not Stage.VERIFICATION:
-            self._on_admission_answer(pending, answer)
+            self._on_course_answer(pending, answer)
             return
         attempt = pending.login
         assert attempt is not None
@@ -474,17 +484,17 @@ class Gateway:
         )
         self._effects.append(Preflight(request=request))
 
-    def _on_node_status(self, pending: Pending, answer: bus.NodeStatus) -> None:
-        if pending.stage is not Stage.STATUS:
-            return
-        self._pending = None
+    def _on_surveyed(self, pending: Pending, answer: bus.Surveyed) -> None:
         self._commit.raise_to(answer.commit)
-        facts = {
-            "connections": len(self._registry),
-            "sessions": self._registry.sessions,
-            **self._settings.node_facts(),
-        }
-        self._answer_query(pending.header, queries.status_json(answer, facts))
+        self._on_course_answer(pending, answer)
+
+    def _on_node_status(self, pending: Pending, answer: bus.NodeStatus) -> None:
+        self._commit.raise_to(answer.commit)
+        if pending.stage is Stage.STATUS:
+            self._pending = None
+            self._answer_query(pending.header, system.status(answer, self._registry, self._settings))
+        else:
+            self._on_course_answer(pending, answer)
 
     # Answers.
 
@@ -529,7 +539,10 @@ class Gateway:
 
     def _bind(self, session: Session | None) -> None:
         self._session = session
-        self._registry.bound(self._connection, None if session is None else session.user_id)
+        if session is None:
+            self._registry.bound(self._connection, None, None)
+        else:
+            self._registry.bound(self._connection, session.user_id, session.client)
 
     def _end(self, reason: str) -> None:
         self._ended = True
@@ -557,9 +570,11 @@ _ANSWERS: Final[dict[type, Callable[[Gateway, Pending, Any], None]]] = {
     bus.QueryAnswer: Gateway._on_query_answer,
     bus.Credentials: Gateway._on_credentials,
     bus.PasswordVerified: Gateway._on_password_verified,
-    bus.PasswordHashed: Gateway._on_admission_answer,
-    bus.SegmentSize: Gateway._on_admission_answer,
-    bus.TokenCount: Gateway._on_admission_answer,
+    bus.PasswordHashed: Gateway._on_course_answer,
+    bus.SegmentSize: Gateway._on_course_answer,
+    bus.TokenCount: Gateway._on_course_answer,
     bus.TokenOwner: Gateway._on_token_owner,
+    bus.Surveyed: Gateway._on_surveyed,
+    bus.ArchiveBuilt: Gateway._on_course_answer,
     bus.NodeStatus: Gateway._on_node_status,
 }

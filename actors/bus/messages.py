@@ -4,6 +4,7 @@ The Bus owns sockets, framing and one gateway object per connection. The gateway
 of a connection (design section 3, rule 7): an answer whose ticket is no longer open is dropped.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from levrier.wire.codes import EvictionReason
@@ -123,6 +124,32 @@ class SegmentSize:
 
     ticket: Ticket
     segment_size: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveyed:
+    """What commands about the node need of the replicated state: how much there is, and who is a member where.
+
+    `permitted` is False for a user without the right to ask. `memberships` holds the clients that were asked about and are
+    members of a group, each with (stream, topic, group), ascending.
+    """
+
+    ticket: Ticket
+    permitted: bool
+    streams: int
+    topics: int
+    partitions: int
+    groups: int
+    memberships: Mapping[int, tuple[tuple[int, int, int], ...]]
+    commit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveBuilt:
+    """The worker thread has packed the diagnostics archive, or None: that failed."""
+
+    ticket: Ticket
+    archive: bytes | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +276,8 @@ Answer = (
     | TokenOwner
     | TokenCount
     | SegmentSize
+    | Surveyed
+    | ArchiveBuilt
     | NodeStatus
 )
 Command = Answer | Opened | Received | Closed | WriteResumed | Tick

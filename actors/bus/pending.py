@@ -17,7 +17,7 @@ class Stage(IntEnum):
     COMMIT = 3
     LOGOUT = 4
     QUERY = 5
-    ADMISSION = 6
+    COURSE = 6
     STATUS = 7
     TOKEN = 8
 

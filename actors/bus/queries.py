@@ -1,7 +1,7 @@
 """Who answers which NonReplicated command code, and the answers that need nothing but the node itself (wire 12).
 
-Reads of replicated state go to the Metadata actor. The cluster, the connections and the option catalog are answered here.
-What this node does not serve yet gets code 5, what nobody knows gets code 3 (D-18, D-30).
+Reads of replicated state go to the Metadata actor, commands about the node to `system`, the cluster is answered here. What
+this node does not serve yet gets code 5, what nobody knows gets code 3 (D-18, D-30).
 """
 
 import json
@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, Union
 
 from levrier.actors.bus.messages import NodeStatus
-from levrier.actors.bus.registry import ClientRegistry, ConnectedClient
 from levrier.wire.body import EmptyBody
 from levrier.wire.codes import LEVRIER_STATUS as STATUS_CODE
-from levrier.wire.codes import OPERATION_OF_COMMAND, CommandCode, ErrorCode, Transport
-from levrier.wire.requests.system import GetClient
-from levrier.wire.responses.system import ClientInfo, ClusterMetadata
+from levrier.wire.codes import OPERATION_OF_COMMAND, CommandCode, ErrorCode
+from levrier.wire.responses.system import ClusterMetadata
 
 Json: TypeAlias = Union[str, int, float, bool, Mapping[str, "Json"], list["Json"], None]  # noqa: UP007  # "Json" is a name here.
 ClusterView: TypeAlias = ClusterMetadata
@@ -36,12 +34,13 @@ FROM_METADATA: Final = frozenset(
         int(CommandCode.GET_STREAMS),
         int(CommandCode.GET_TOPIC),
         int(CommandCode.GET_TOPICS),
+        int(CommandCode.GET_CONSUMER_GROUP),
+        int(CommandCode.GET_CONSUMER_GROUPS),
+        int(CommandCode.SYNC_CONSUMER_GROUP),
     }
 )
 """Reads that the Metadata actor answers from applied state (D-19)."""
 
-NOT_LOGGED_IN: Final = (1 << 32) - 1
-_ROOT: Final = 0
 _KNOWN: Final = frozenset(int(code) for code in CommandCode)
 
 
@@ -49,9 +48,6 @@ _KNOWN: Final = frozenset(int(code) for code in CommandCode)
 class LocalView:
     """What a local answer may look at."""
 
-    connection: int
-    user_id: int
-    registry: ClientRegistry
     cluster: Callable[[], ClusterView]
 
 
@@ -90,41 +86,8 @@ def _cluster_metadata(view: LocalView, body: bytes) -> bytes:
     return view.cluster().encode()
 
 
-def _me(view: LocalView, body: bytes) -> bytes:
-    EmptyBody.decode(body)
-    return _info(view.registry.client(view.connection))
-
-
-def _client(view: LocalView, body: bytes) -> bytes | ErrorCode:
-    request = GetClient.decode(body)
-    if view.user_id != _ROOT:
-        return ErrorCode.UNAUTHORIZED
-    found = view.registry.find(request.client_id)
-    return b"" if found is None else _info(found)
-
-
-def _clients(view: LocalView, body: bytes) -> bytes | ErrorCode:
-    EmptyBody.decode(body)
-    if view.user_id != _ROOT:
-        return ErrorCode.UNAUTHORIZED
-    return b"".join(_info(client) for client in view.registry.clients())
-
-
-def _info(client: ConnectedClient) -> bytes:
-    return ClientInfo(
-        client_id=client.short_id,
-        user_id=NOT_LOGGED_IN if client.user_id is None else client.user_id,
-        transport=int(Transport.TCP),
-        address=client.peer,
-        consumer_groups_count=0,
-    ).encode()
-
-
 LOCAL: Final[dict[int, Callable[[LocalView, bytes], bytes | ErrorCode]]] = {
     int(CommandCode.GET_CLUSTER_METADATA): _cluster_metadata,
-    int(CommandCode.GET_ME): _me,
-    int(CommandCode.GET_CLIENT): _client,
-    int(CommandCode.GET_CLIENTS): _clients,
 }
 """Codes that the gateway answers itself."""
 

@@ -11,11 +11,12 @@ SHORT_ID_MASK: Final = (1 << 32) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectedClient:
-    """One connection. `user_id` is None before login; `peer` is `ip:port`."""
+    """One connection. `user_id` and `client`, the 128-bit id of the headers, are None before login; `peer` is `ip:port`."""
 
     connection: int
     peer: str
     user_id: int | None
+    client: int | None = None
 
     @property
     def short_id(self) -> int:
@@ -45,16 +46,16 @@ class ClientRegistry:
         assert connection not in self._clients
         self._clients[connection] = ConnectedClient(connection=connection, peer=peer, user_id=None)
 
-    def bound(self, connection: int, user_id: int | None) -> None:
-        """The connection logged in as a user, or None: it is logged in no more."""
+    def bound(self, connection: int, user_id: int | None, client: int | None) -> None:
+        """The connection logged in as a user under a client id, or both None: it is logged in no more."""
         before = self._clients[connection]
         self._sessions += (user_id is not None) - (before.user_id is not None)
         assert 0 <= self._sessions <= len(self._clients)
-        self._clients[connection] = replace(before, user_id=user_id)
+        self._clients[connection] = replace(before, user_id=user_id, client=client)
 
     def closed(self, connection: int) -> None:
         """The connection is gone."""
-        self.bound(connection, None)
+        self.bound(connection, None, None)
         del self._clients[connection]
 
     def client(self, connection: int) -> ConnectedClient:

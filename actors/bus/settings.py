@@ -6,6 +6,7 @@ from typing import Final
 
 from levrier.actors.bus import queries
 from levrier.wire.protocol_version import ProtocolWindow
+from levrier.wire.responses.system import Stats
 
 TOKENS_PER_USER_DEFAULT: Final = 100
 
@@ -14,7 +15,8 @@ TOKENS_PER_USER_DEFAULT: Final = 100
 class GatewaySettings:
     """What all gateways of a node share. The callables are asked at the moment of an answer.
 
-    `entropy` gives random bytes fit for secrets, `now_micros` the wall clock by which a token expires at login.
+    `entropy` gives random bytes fit for secrets, `now_micros` the wall clock by which a token expires at login, `figures` the
+    part of GET_STATS that process and machine supply.
     """
 
     cluster: Callable[[], queries.ClusterView]
@@ -24,6 +26,7 @@ class GatewaySettings:
     server_version: str
     entropy: Callable[[int], bytes]
     now_micros: Callable[[], int]
+    figures: Callable[[], Stats] = Stats
     max_tokens_per_user: int = TOKENS_PER_USER_DEFAULT
 
     def __post_init__(self) -> None:

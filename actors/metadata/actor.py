@@ -42,6 +42,7 @@ class MetadataActor(NodeActor):
         self._handlers.on(metadata.FindToken, self._on_find_token)
         self._handlers.on(metadata.CountTokens, self._on_count_tokens)
         self._handlers.on(metadata.FindSegmentSize, self._on_find_segment_size)
+        self._handlers.on(metadata.Survey, self._on_survey)
         self._handlers.on(metadata.Capture, self._on_capture)
         self._handlers.seal()
 
@@ -108,6 +109,9 @@ class MetadataActor(NodeActor):
     def _on_find_segment_size(self, message: metadata.FindSegmentSize) -> None:
         size = self._machine.streams.segment_size(message.stream, message.topic)
         self._bus.tell(bus.SegmentSize(ticket=message.ticket, segment_size=size))
+
+    def _on_survey(self, message: metadata.Survey) -> None:
+        self._bus.tell(queries.survey(self._machine, message, self._last_op))
 
     def _on_capture(self, message: metadata.Capture) -> None:
         assert message.op == self._last_op, f"a capture of op {message.op} at {self._last_op}"

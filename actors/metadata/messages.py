@@ -74,6 +74,19 @@ class FindSegmentSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """How much is there, and which groups are these clients members of? Answered by bus.Surveyed.
+
+    `restricted` asks for the right to read servers (state-machine 10.2); otherwise every user who exists may ask.
+    """
+
+    ticket: Ticket
+    user_id: int
+    restricted: bool
+    clients: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
     """The checkpoint marker: op equals the last applied one. Passed on as client_table.Capture."""
 
@@ -123,7 +136,7 @@ class CapturedMetadata(Protocol):
         """The msgpack encoding of the `streams` snapshot section."""
 
 
-Question = Query | FindCredentials | FindPasswordHash | FindToken | CountTokens | FindSegmentSize
+Question = Query | FindCredentials | FindPasswordHash | FindToken | CountTokens | FindSegmentSize | Survey
 """What the Bus asks."""
 
 Command = Apply | Question | Capture

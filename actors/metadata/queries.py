@@ -8,8 +8,10 @@ is logged in. Status 0 with an empty body is the answer for one thing that does 
 from collections.abc import Callable
 from typing import Final
 
+from levrier.actors.bus.messages import Surveyed
 from levrier.actors.metadata import groups, permissions, replies
 from levrier.actors.metadata.machine import MetadataMachine
+from levrier.actors.metadata.messages import Survey
 from levrier.actors.metadata.permissions import ROOT_USER_ID
 from levrier.wire.codes import CommandCode, OptionScope
 from levrier.wire.error_codes import ErrorCode
@@ -46,6 +48,29 @@ def answer(machine: MetadataMachine, user_id: int, client: int, code: int, body:
         return _sync_group(machine, client, body) if query is None else query(machine, user_id, body)
     except WireError as error:
         return int(error.code), b""
+
+
+def survey(machine: MetadataMachine, question: Survey, commit: int) -> Surveyed:
+    """What commands about the node need of the replicated state. `commit` is the applied op."""
+    user_id = question.user_id
+    permitted = user_id == ROOT_USER_ID or (
+        machine.users.get(user_id) is not None
+        and (not question.restricted or machine.allows(user_id, permissions.READ_SERVERS))
+    )
+    streams = machine.streams
+    memberships = {
+        client: tuple(places) for client in question.clients if (places := streams.memberships.of_client(client))
+    }
+    return Surveyed(
+        ticket=question.ticket,
+        permitted=permitted,
+        streams=streams.count,
+        topics=streams.topics_count,
+        partitions=streams.partitions_count,
+        groups=streams.memberships.groups_count,
+        memberships=memberships if permitted else {},
+        commit=commit,
+    )
 
 
 def _get_stream(machine: MetadataMachine, user_id: int, body: bytes) -> Answer:
