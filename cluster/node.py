@@ -12,12 +12,13 @@ Which actors share a thread is the configuration's `arrangement`; mailboxes, ord
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from loguru import logger
 
 from levrier.actors.bus.actor import BusActor
+from levrier.actors.bus.archive import Files
 from levrier.actors.bus.bus import Bus, BusLimits
 from levrier.actors.bus.passwords import DUMMY_PASSWORD_HASH, verify_password
 from levrier.actors.bus.ports import Transport
@@ -37,12 +38,13 @@ from levrier.actors.runtime import ExitStatus, FatalReason, Runtime, ThreadedRun
 from levrier.actors.superblock.actor import SuperblockActor
 from levrier.cluster.boot import Booted, BootRefused, boot
 from levrier.cluster.config import METADATA_GROUP, Address, NodeConfig
+from levrier.cluster.figures import ProcessFigures, diagnostic_files
 from levrier.cluster.version import VERSION
 from levrier.persistence.snapshot import SnapshotInfo, SnapshotWriter
 from levrier.persistence.storage import DiskStorage, Storage
 from levrier.wire.codes import NodeRole
 from levrier.wire.protocol_version import WINDOW
-from levrier.wire.responses.system import ClusterMetadata, ClusterNode
+from levrier.wire.responses.system import ClusterMetadata, ClusterNode, Stats
 
 CONSENSUS_TICK_MILLISECONDS = 10
 JOURNAL_TICK_MILLISECONDS = 100
@@ -58,6 +60,8 @@ class Outside:
     transport: Transport
     cluster: Callable[[], ClusterView]
     node_facts: Callable[[], dict[str, Json]]
+    figures: Callable[[], Stats] = Stats
+    diagnostics: Callable[[], Files] = dict
     verify: Callable[[str, str], bool] = verify_password
 
 
@@ -74,6 +78,7 @@ def wire(config: NodeConfig, booted: Booted, runtime: Runtime, outside: Outside)
         metadata=runtime.address("metadata"),
         consensus=runtime.address("consensus"),
         verify=outside.verify,
+        diagnostics=outside.diagnostics,
     )
     runtime.every(CONSENSUS_TICK_MILLISECONDS, runtime.address("consensus"), ConsensusTick())
     runtime.every(JOURNAL_TICK_MILLISECONDS, runtime.address("journal"), JournalTick())
@@ -145,7 +150,8 @@ def _wire_core(config: NodeConfig, booted: Booted, runtime: Runtime) -> None:
 class Node:
     """A running node of this process: threads, sockets and files that end with `stop`.
 
-    Constructing it boots and listens; it serves when the constructor returns. Raises `BootRefused`.
+    Constructing it boots and listens; it serves when the constructor returns. Raises `BootRefused`. `recent_log` gives the
+    last log lines for a diagnostics archive.
     """
 
     def __init__(
@@ -155,6 +161,7 @@ class Node:
         on_failure: Callable[[FatalReason], object] = lambda _reason: None,
         storage: Storage | None = None,
         use_uvloop: bool = False,
+        recent_log: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self.config = config
         self._down = threading.Event()
@@ -174,11 +181,19 @@ class Node:
         except BaseException:
             self._runtime.stop()
             raise
+        figures = ProcessFigures(clock=self._runtime.clock, data=config.data)
         wire(
             config,
             self._booted,
             self._runtime,
-            Outside(storage=disk, transport=self._transport, cluster=self._cluster, node_facts=self._facts),
+            Outside(
+                storage=disk,
+                transport=self._transport,
+                cluster=self._cluster,
+                node_facts=self._facts,
+                figures=figures,
+                diagnostics=lambda: diagnostic_files(config, figures, recent_log),
+            ),
         )
         self._runtime.start()
         logger.info("node {} serves on {}", config.node_name, self.address)
@@ -260,6 +275,7 @@ def _gateway_settings(config: NodeConfig, runtime: Runtime, outside: Outside) ->
     return GatewaySettings(
         cluster=outside.cluster,
         node_facts=outside.node_facts,
+        figures=outside.figures,
         dummy_password_hash=DUMMY_PASSWORD_HASH,
         window=WINDOW,
         server_version=VERSION,

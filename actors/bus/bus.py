@@ -24,10 +24,13 @@ from levrier.actors.bus.effects import (
 from levrier.actors.bus.gateway import Gateway
 from levrier.actors.bus.logouts import NODE_CONNECTION, Logouts
 from levrier.actors.bus.registry import ClientRegistry, CommitPoint
+from levrier.actors.bus.session import Session
 from levrier.actors.bus.settings import GatewaySettings
+from levrier.actors.metadata.messages import Survey
 from levrier.wire.errors import FrameSizeOutOfRange
 from levrier.wire.framing import FRAME_SIZE_MAX, HEADER_SIZE, FrameDecoder
 
+ROOT_USER_ID: Final = 0
 _ANONYMOUS_FRAME_SIZE_MAX: Final = 64 * 1024
 
 
@@ -53,6 +56,10 @@ class BusLimits:
     write_stall_ticks: int = 60
     """How long a peer may leave unread what it is owed."""
 
+    heartbeat_ticks: int = 30
+    """How often to look for members of consumer groups that went silent; 0 never. Silent: without a request for 1.2 times
+    as long (maintenance 4)."""
+
     def __post_init__(self) -> None:
         assert self.connections_max >= 1
         assert self.backlog_max >= 1
@@ -60,6 +67,7 @@ class BusLimits:
         assert HEADER_SIZE <= self.frame_size_max <= self.held_size_max
         assert self.half_frame_ticks >= 1
         assert self.write_stall_ticks >= 1
+        assert self.heartbeat_ticks >= 0
 
 
 class _Connection:
@@ -72,12 +80,13 @@ class _Connection:
         "gateway",
         "half_since",
         "held",
+        "last_seen",
         "number",
         "outgoing",
         "paused",
     )
 
-    def __init__(self, number: int, decoder: FrameDecoder, gateway: Gateway) -> None:
+    def __init__(self, number: int, decoder: FrameDecoder, gateway: Gateway, tick: int) -> None:
         self.number = number
         self.decoder = decoder
         self.gateway = gateway
@@ -87,6 +96,7 @@ class _Connection:
         self.held = 0
         self.half_since = 0
         self.blocked_since: int | None = None
+        self.last_seen = tick
 
 
 class Bus:
@@ -134,7 +144,7 @@ class Bus:
         self._registry.opened(connection, peer)
         gateway = Gateway(connection=connection, settings=self._settings, registry=self._registry, commit=self._commit)
         decoder = FrameDecoder(self._limits.frame_size_max)
-        self._connections[connection] = _Connection(connection, decoder, gateway)
+        self._connections[connection] = _Connection(connection, decoder, gateway, self._tick)
         return []
 
     def on_received(self, connection: int, data: bytes) -> list[Effect]:
@@ -151,6 +161,7 @@ class Bus:
         effects: list[Effect] = []
         gateway = open_connection.gateway
         for frame in frames:
+            open_connection.last_seen = self._tick
             self._take(open_connection, gateway.on_frame(frame), effects)
         if broken is not None:
             self._close(open_connection, broken, effects)
@@ -168,6 +179,9 @@ class Bus:
             self._take(connection, connection.gateway.on_answer(answer), effects)
             if connection.held or connection.paused:
                 self._account(connection, effects)
+        elif isinstance(answer, bus.Surveyed):
+            if number == NODE_CONNECTION:
+                self._evict_silent_members(answer, effects)
         elif isinstance(answer, bus.Reply | bus.Deny | bus.Evict):
             if number == NODE_CONNECTION:
                 effects.extend(self._logouts.answered(answer))
@@ -202,6 +216,12 @@ class Bus:
         ]
         for connection, reason in overdue:
             self._close(connection, reason, effects, abort=True)
+        interval = self._limits.heartbeat_ticks
+        if interval and self._tick % interval == 0:
+            clients = tuple([session.client for _, session in self._silent()])
+            if clients:
+                ticket = bus.Ticket(connection=NODE_CONNECTION, number=self._tick)
+                effects.append(Survey(ticket=ticket, user_id=ROOT_USER_ID, restricted=False, clients=clients))
         return effects
 
     def take_outgoing(self) -> list[tuple[int, bytes]]:
@@ -248,6 +268,23 @@ class Bus:
                 self._close(connection, effect.reason, effects)
             else:
                 effects.append(effect)
+
+    def _silent(self) -> list[tuple[_Connection, Session]]:
+        """The sessions that were not heard of for 1.2 intervals, in the order of their connections."""
+        return [
+            (connection, session)
+            for connection in self._connections.values()
+            if 5 * (self._tick - connection.last_seen) > 6 * self._limits.heartbeat_ticks
+            and (session := connection.gateway.session) is not None
+        ]
+
+    def _evict_silent_members(self, surveyed: bus.Surveyed, effects: list[Effect]) -> None:
+        """Whoever is in a group and still silent holds partitions that others could serve; all others are left alone."""
+        for connection, session in self._silent():
+            if session.client in surveyed.memberships:
+                self._take(connection, connection.gateway.on_silent(), effects)
+                self._account(connection, effects)
+                effects.extend(self._logouts.lost(client=session.client, epoch=session.epoch))
 
     def _account(self, connection: _Connection, effects: list[Effect]) -> None:
         """Count what the connection holds, close it where that is too much, and stop or go on reading."""

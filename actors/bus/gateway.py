@@ -149,6 +149,20 @@ class Gateway:
         self._go_on()
         return self._take_effects()
 
+    def on_silent(self) -> list[GatewayEffect]:
+        """A member of a consumer group was not heard of for too long: its session ends, the connection stays.
+
+        A request that is still open is answered by the same eviction; its own answer is surplus then.
+        """
+        session = self._session
+        assert session is not None
+        self._pending = None
+        self._bind(None)
+        self._write(eviction(session.client, int(EvictionReason.STALE_CLIENT), None))
+        if self._waiting:
+            self._go_on()
+        return self._take_effects()
+
     def on_closed(self) -> Ending:
         """The connection is gone: nothing is owed any more."""
         pending, self._pending = self._pending, None

@@ -15,6 +15,7 @@ from loguru import logger
 from levrier.actors.runtime import FatalReason
 from levrier.cluster.cli.output import CommandFailed, Exit
 from levrier.cluster.config import Address, NodeConfig, RootUser
+from levrier.cluster.figures import RecentLog
 from levrier.cluster.node import Node
 
 LOG_FORMAT = "{time:YYYY-MM-DDTHH:mm:ss.SSS!UTC}Z {level: <7} {name}: {message}"
@@ -45,13 +46,13 @@ def serve(
 
     `levrier serve --data /var/lib/levrier --listen 0.0.0.0:8090`
     """
-    _log_to_stderr(log_level)
+    recent_log = _log_to_stderr(log_level)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     config = NodeConfig(data=data, listen=Address.parse(listen), root=root_user(os.environ))
     asked_to_end = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: asked_to_end.set())
-    node = Node(config, on_failure=_die, use_uvloop=True)
+    node = Node(config, on_failure=_die, use_uvloop=True, recent_log=recent_log.lines)
     _tame_collector()
     sys.stdout.write(f"ready tcp={node.address} http=- data={data.absolute()} pid={os.getpid()}\n")
     sys.stdout.flush()
@@ -82,13 +83,16 @@ def root_user(environment: Mapping[str, str]) -> RootUser | None:
     return RootUser(username=username if username is not None else "iggy", password=password)
 
 
-def _log_to_stderr(level: str) -> None:
+def _log_to_stderr(level: str) -> RecentLog:
+    recent = RecentLog()
     logger.remove()
     try:
-        logger.add(sys.stderr, level=level.upper(), format=LOG_FORMAT, backtrace=False, diagnose=False)
+        for sink in (sys.stderr, recent.keep):
+            logger.add(sink, level=level.upper(), format=LOG_FORMAT, backtrace=False, diagnose=False)
     except ValueError as error:
         message = f"log level {level!r}: DEBUG, INFO, WARNING or ERROR is expected"
         raise CommandFailed(message, Exit.COULD_NOT_ASK) from error
+    return recent
 
 
 def _tame_collector() -> None:
