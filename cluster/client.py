@@ -23,16 +23,17 @@ from levrier.cluster.client_errors import (
     IggyError,
     ProtocolViolation,
 )
+from levrier.cluster.client_names import Name, identifier
+from levrier.cluster.client_users import UserCommands
 from levrier.wire.checksums import xxh3
 from levrier.wire.codes import LEVRIER_STATUS, RESULT_FRAMED, CommandCode, ErrorCode, EvictionReason, Operation
 from levrier.wire.errors import WireError
 from levrier.wire.framing import HEADER_SIZE
 from levrier.wire.headers import EvictionHeader
-from levrier.wire.identifiers import Identifier
 from levrier.wire.options import OptionEntry, encode_block
 from levrier.wire.protocol_version import CURRENT
 from levrier.wire.replies import result_code
-from levrier.wire.requests.login import LoginWithPassword
+from levrier.wire.requests.login import LoginWithPassword, LoginWithToken
 from levrier.wire.requests.partitions import CreatePartitions, DeletePartitions
 from levrier.wire.requests.streams import CreateStream, DeleteStream, GetStream, PurgeStream, UpdateStream
 from levrier.wire.requests.topics import (
@@ -70,9 +71,6 @@ _NOT_ACCEPTED: Final = int(ErrorCode.TRANSIENT_NOT_ACCEPTED)
 
 assert _HEADER.size == HEADER_SIZE
 
-Name = int | str | Identifier
-"""How a caller names a stream or a topic: its number, its name, or an identifier."""
-
 Pause = Callable[[float], Awaitable[None]]
 
 
@@ -98,8 +96,29 @@ class _Credentials:
     username: str
     password: str = field(repr=False)
 
+    def encode(self) -> bytes:
+        """The body of a Register."""
+        return LoginWithPassword(
+            protocol_version=CURRENT,
+            sdk_name=SDK_NAME,
+            sdk_version=SDK_VERSION,
+            username=self.username,
+            password=self.password,
+        ).encode()
 
-class Client:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Token:
+    text: str = field(repr=False)
+
+    def encode(self) -> bytes:
+        """The body of a Register."""
+        return LoginWithToken(
+            protocol_version=CURRENT, sdk_name=SDK_NAME, sdk_version=SDK_VERSION, token=self.text
+        ).encode()
+
+
+class Client(UserCommands):
     """One client of one node. Made by `Client.connect`, also as `async with await Client.connect(...) as client`."""
 
     def __init__(
@@ -123,7 +142,7 @@ class Client:
         self._epoch = 0
         self._next = 1
         self._sent_number = 0
-        self._credentials: _Credentials | None = None
+        self._credentials: _Credentials | _Token | None = None
         self._unsettled: Unsettled | None = None
         self._lock = asyncio.Lock()
 
@@ -180,12 +199,11 @@ class Client:
 
     async def login(self, username: str, password: str) -> Session:
         """Log in. Raises `Evicted` for wrong credentials, `DeadlineExceeded` while the cluster takes no logins."""
-        async with self._lock:
-            if self._session is not None:
-                await self._logout()
-            self._credentials = _Credentials(username=username, password=password)
-            self._renew_id()
-            return await self._register()
+        return await self._log_in(_Credentials(username=username, password=password))
+
+    async def login_with_token(self, token: str) -> Session:
+        """Log in with a personal access token. Raises `Evicted` for a token that is unknown or has expired."""
+        return await self._log_in(_Token(text=token))
 
     async def logout(self) -> None:
         """Log out; without a session that is no error."""
@@ -269,7 +287,7 @@ class Client:
 
     async def get_stream(self, stream: Name) -> StreamDetails | None:
         """One stream and its topics, None when there is none of that name."""
-        body = GetStream(stream=_identifier(stream)).encode()
+        body = GetStream(stream=identifier(stream)).encode()
         return StreamDetails.decode_found(await self.query(CommandCode.GET_STREAM, body))
 
     async def get_streams(self) -> tuple[StreamHeader, ...]:
@@ -278,34 +296,34 @@ class Client:
 
     async def update_stream(self, stream: Name, name: str) -> None:
         """Rename a stream."""
-        body = UpdateStream(stream=_identifier(stream), name=name).encode()
+        body = UpdateStream(stream=identifier(stream), name=name).encode()
         await self.request(Operation.UPDATE_STREAM, body)
 
     async def delete_stream(self, stream: Name) -> None:
         """Delete a stream with its topics."""
-        await self.request(Operation.DELETE_STREAM, DeleteStream(stream=_identifier(stream)).encode())
+        await self.request(Operation.DELETE_STREAM, DeleteStream(stream=identifier(stream)).encode())
 
     async def purge_stream(self, stream: Name) -> None:
         """Drop the messages of a stream."""
-        await self.request(Operation.PURGE_STREAM, PurgeStream(stream=_identifier(stream)).encode())
+        await self.request(Operation.PURGE_STREAM, PurgeStream(stream=identifier(stream)).encode())
 
     async def create_topic(
         self, stream: Name, name: str, *, partitions_count: int = 1, options: tuple[OptionEntry, ...] = ()
     ) -> TopicDetails:
         """Create a topic."""
         request = CreateTopic(
-            stream=_identifier(stream), partitions_count=partitions_count, name=name, options=encode_block(options)
+            stream=identifier(stream), partitions_count=partitions_count, name=name, options=encode_block(options)
         )
         return TopicDetails.decode(await self.request(Operation.CREATE_TOPIC, request.encode()))
 
     async def get_topic(self, stream: Name, topic: Name) -> TopicDetails | None:
         """One topic and its partitions, None when there is none of that name."""
-        body = GetTopic(stream=_identifier(stream), topic=_identifier(topic)).encode()
+        body = GetTopic(stream=identifier(stream), topic=identifier(topic)).encode()
         return TopicDetails.decode_found(await self.query(CommandCode.GET_TOPIC, body))
 
     async def get_topics(self, stream: Name) -> tuple[TopicHeader, ...]:
         """The topics of a stream; none for a stream that does not exist."""
-        body = GetTopics(stream=_identifier(stream)).encode()
+        body = GetTopics(stream=identifier(stream)).encode()
         return TopicList.decode(await self.query(CommandCode.GET_TOPICS, body)).topics
 
     async def update_topic(
@@ -313,49 +331,50 @@ class Client:
     ) -> None:
         """Rename a topic and change the options that are named."""
         request = UpdateTopic(
-            stream=_identifier(stream), topic=_identifier(topic), name=name, options=encode_block(options)
+            stream=identifier(stream), topic=identifier(topic), name=name, options=encode_block(options)
         )
         await self.request(Operation.UPDATE_TOPIC, request.encode())
 
     async def delete_topic(self, stream: Name, topic: Name) -> None:
         """Delete a topic."""
-        body = DeleteTopic(stream=_identifier(stream), topic=_identifier(topic)).encode()
+        body = DeleteTopic(stream=identifier(stream), topic=identifier(topic)).encode()
         await self.request(Operation.DELETE_TOPIC, body)
 
     async def purge_topic(self, stream: Name, topic: Name) -> None:
         """Drop the messages of a topic."""
-        body = PurgeTopic(stream=_identifier(stream), topic=_identifier(topic)).encode()
+        body = PurgeTopic(stream=identifier(stream), topic=identifier(topic)).encode()
         await self.request(Operation.PURGE_TOPIC, body)
 
     async def create_partitions(self, stream: Name, topic: Name, partitions_count: int) -> None:
         """Append partitions to a topic."""
         request = CreatePartitions(
-            stream=_identifier(stream), topic=_identifier(topic), partitions_count=partitions_count
+            stream=identifier(stream), topic=identifier(topic), partitions_count=partitions_count
         )
         await self.request(Operation.CREATE_PARTITIONS, request.encode())
 
     async def delete_partitions(self, stream: Name, topic: Name, partitions_count: int) -> None:
         """Take the last partitions of a topic away."""
         request = DeletePartitions(
-            stream=_identifier(stream), topic=_identifier(topic), partitions_count=partitions_count
+            stream=identifier(stream), topic=identifier(topic), partitions_count=partitions_count
         )
         await self.request(Operation.DELETE_PARTITIONS, request.encode())
 
     # How a request travels.
 
+    async def _log_in(self, credentials: _Credentials | _Token) -> Session:
+        async with self._lock:
+            if self._session is not None:
+                await self._logout()
+            self._credentials = credentials
+            self._renew_id()
+            return await self._register()
+
     async def _register(self) -> Session:
         credentials = self._credentials
         if credentials is None:
             raise IggyError(int(ErrorCode.UNAUTHENTICATED), address=self.address, detail="no login to repeat")
-        body = LoginWithPassword(
-            protocol_version=CURRENT,
-            sdk_name=SDK_NAME,
-            sdk_version=SDK_VERSION,
-            username=credentials.username,
-            password=credentials.password,
-        ).encode()
         self._end_session()
-        payload = await self._exchange(_REGISTER, 0, body, self._deadline())
+        payload = await self._exchange(_REGISTER, 0, credentials.encode(), self._deadline())
         try:
             response = LoginResponse.decode(payload)
         except WireError as error:
@@ -468,10 +487,6 @@ class Client:
         await self._connection.close()
         self._end_session()
         self._connection = await open_connection(self._host, self._port, deadline_seconds=self._deadline_seconds)
-
-
-def _identifier(name: Name) -> Identifier:
-    return name if isinstance(name, Identifier) else Identifier(name)
 
 
 def _fresh_id() -> int:
