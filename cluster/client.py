@@ -23,6 +23,7 @@ from levrier.cluster.client_errors import (
     IggyError,
     ProtocolViolation,
 )
+from levrier.cluster.client_groups import GroupCommands
 from levrier.cluster.client_names import Name, identifier
 from levrier.cluster.client_users import UserCommands
 from levrier.wire.checksums import xxh3
@@ -118,7 +119,7 @@ class _Token:
         ).encode()
 
 
-class Client(UserCommands):
+class Client(UserCommands, GroupCommands):
     """One client of one node. Made by `Client.connect`, also as `async with await Client.connect(...) as client`."""
 
     def __init__(
