@@ -5,6 +5,7 @@ one is refused with its name, the value and what is allowed.
 """
 
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 
 from blake3 import blake3
@@ -55,14 +56,19 @@ class Address:
     def parse(cls, text: str) -> "Address":
         """`HOST:PORT`, `[V6]:PORT` or `:PORT`."""
         host, colon, port = text.rpartition(":")
-        if not colon or not port.isdigit():
+        if not colon or not (port.isascii() and port.isdigit()):
             raise ConfigError(f"address {text!r}: HOST:PORT is expected, for example 127.0.0.1:8090")
         return cls(host=host.strip("[]") or "127.0.0.1", port=int(port))
 
     @property
     def is_loopback(self) -> bool:
         """Only programs on this machine reach it."""
-        return self.host in {"localhost", "::1"} or self.host.startswith("127.")
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False  # A name that may stand for any address.
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

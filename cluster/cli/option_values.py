@@ -17,10 +17,12 @@ from levrier.wire.options import (
 )
 from levrier.wire.responses.topics import TopicHeader
 from levrier.wire.topic_option_catalogue import (
+    BY_NAME,
     MAX_TOPIC_SIZE,
     MESSAGE_EXPIRY,
     SEGMENT_SIZE,
     SIZE_OF_MESSAGES_REQUIRED_TO_SAVE,
+    parse_value,
 )
 from levrier.wire.topic_options import UNLIMITED, describe_topic_options, parse_strictly
 
@@ -59,7 +61,19 @@ def parse_options(pairs: Sequence[str]) -> tuple[OptionEntry, ...]:
 def shown_options(topic: TopicHeader) -> dict[str, object]:
     """Every option of a topic and its value; what is not set by the client is what the node resolved."""
     entries = (*decode_block(topic.derived_options), *decode_block(topic.explicit_options))
-    return {entry.key: _shown(entry) for entry in sorted(entries, key=lambda entry: entry.key)}
+    return {entry.key: _shown(_canonical(entry)) for entry in sorted(entries, key=lambda entry: entry.key)}
+
+
+def _canonical(entry: OptionEntry) -> OptionEntry:
+    """A client may have written `1day`: the same value in the kind of its key."""
+    option = BY_NAME.get(entry.key)
+    if option is None or entry.kind != KIND_STRING:
+        return entry
+    try:
+        value = parse_value(option, entry)
+    except WireError:
+        return entry  # Set by a release that knows other values: shown as it is.
+    return entry if value is None else option.entry(value)
 
 
 def _shown(entry: OptionEntry) -> object:
