@@ -6,7 +6,8 @@ changes because of it. A peer has at most one link, the newest that proved itsel
 dropped and counted: replicas repeat what matters, and what is old when a link comes up matters least.
 
 Without a shared secret a dialler's link may carry frames as soon as it stands. Its pauses go back to the shortest only when
-the peer has said something that could be verified, so a peer that closes each link at once is not hammered.
+the peer has said something that could be verified, or has kept the link for a while: one that closes each link at once is
+not hammered.
 """
 
 from collections.abc import Callable, Sequence
@@ -95,6 +96,9 @@ class FrameDropped:
 PeerEffect: TypeAlias = Inbound | bus.PeerEvent | Dial | RedialAfter | WriteLink | CloseLink | Refused | FrameDropped
 """What the core may want done; a message for another actor is its own effect."""
 
+_WRITE_SIZE_MAX: Final = 1024 * 1024
+"""Bytes that are joined into one write, but for the frame that goes beyond them."""
+
 _DIAL_FIRST: Final = 1
 """Milliseconds before the first dial of a peer."""
 
@@ -134,6 +138,8 @@ class Peers:
         self._anonymous: dict[int, Link] = {}
         self._shaking: dict[int, Link] = {}
         self._dirty: list[Peer] = []
+        self.urgent = False
+        """Whether enough waits for a peer that reads: write now, before the batch ends and the queue runs over."""
         self._tick = 0
 
     # What others ask.
@@ -171,6 +177,7 @@ class Peers:
 
     def take_outgoing(self) -> list[tuple[int, bytes]]:
         """What is to be written now, joined per link."""
+        self.urgent = False
         if not self._dirty:
             return []
         dirty, self._dirty = self._dirty, []
@@ -304,13 +311,16 @@ class Peers:
     def drop_peer(self, replica: int, reason: str) -> list[PeerEffect]:
         """End the link: the peer is no member of this cluster."""
         peer = self._peers[replica]
-        peer.back_off.exhaust()
         link = peer.link
         if link is None:
             peer.failure = reason
+            peer.back_off.exhaust()
             return []
-        effects: list[PeerEffect] = [Refused(address=link.address, refusal=Refusal(reason=reason))]
-        self._close(link, reason, effects)
+        effects: list[PeerEffect] = [
+            Refused(address=link.address, refusal=Refusal(reason=reason)),
+            CloseLink(link=link.number, reason=reason, abort=True),
+        ]
+        self._forget(link, reason, effects, wanted=False)
         return effects
 
     def set_pace(self, *, hurried: bool) -> None:
@@ -409,7 +419,7 @@ class Peers:
             effects.append(CloseLink(link=link.number, reason=reason, abort=abort))
             self._forget(link, reason, effects)
 
-    def _forget(self, link: Link, reason: str, effects: list[PeerEffect]) -> None:
+    def _forget(self, link: Link, reason: str, effects: list[PeerEffect], *, wanted: bool = True) -> None:
         """Drop the connection and, where it was the one of a peer, what waits for it; dial again where that is ours."""
         del self._links[link.number]
         self._shaken(link)
@@ -419,6 +429,10 @@ class Peers:
         peer.failure = reason
         if peer.link is link:
             peer.link = None
+            if not wanted:
+                peer.back_off.exhaust()
+            elif self._is_old(link):
+                peer.back_off.reset()
             peer.dropped(DropReason.NOT_CONNECTED, peer.queue.clear())
             effects.append(bus.PeerDown(replica=peer.replica, reason=reason))
         if peer.dials:
@@ -434,19 +448,29 @@ class Peers:
         peer.state = PeerState.PAUSED
         return RedialAfter(replica=peer.replica, milliseconds=peer.back_off.pause())
 
+    def _is_old(self, link: Link) -> bool:
+        """Whether it stood for so long that the peer must have meant it."""
+        return self._tick - link.opened_tick > self._limits.handshake_ticks
+
     def _guess(self, link: Link) -> str:
         """Why the other side may have closed the connection."""
-        if link.peer is not None and link.peer.dials and not link.spoken:
+        if link.peer is not None and link.peer.dials and not link.spoken and not self._is_old(link):
             return "it closed the connection before it said anything; do cluster name and shared secret agree?"
         return "the connection was lost"
 
     def _push(self, peer: Peer, frame: bytes) -> None:
-        if peer.link is None:
+        link = peer.link
+        if link is None:
             peer.dropped(DropReason.NOT_CONNECTED)
             return
-        dropped = peer.queue.push(frame)
+        queue = peer.queue
+        dropped = queue.push(frame)
         if dropped:
             peer.dropped(DropReason.QUEUE_FULL, dropped)
+        if link.blocked_since is None and (
+            2 * len(queue) >= self._limits.queue_frames_max or queue.size >= _WRITE_SIZE_MAX
+        ):
+            self.urgent = True
         self._mark(peer)
 
     def _mark(self, peer: Peer) -> None:

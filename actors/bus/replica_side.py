@@ -156,9 +156,13 @@ class ReplicaSide:
 
     def _on_send(self, message: bus.SendToReplica) -> None:
         self._peers.send(message.replica, message.frame)
+        if self._peers.urgent:
+            self.flush()
 
     def _on_broadcast(self, message: bus.Broadcast) -> None:
         self._peers.broadcast(message.frame)
+        if self._peers.urgent:
+            self.flush()
 
     def _on_drop_peer(self, message: bus.DropPeer) -> None:
         self._execute(self._peers.drop_peer(message.replica, message.reason))

@@ -236,8 +236,11 @@ class SocketProtocol(asyncio.Protocol):
     def end(self) -> None:
         """Close the socket; nothing may stay behind in the loop."""
         self._stop_lingering()
-        if self._transport is not None:
-            self.close(abort=self._transport.get_write_buffer_size() > 0)
+        transport = self._transport
+        if transport is not None:
+            # The farewell of TLS waits for the peer's, and the loop does not.
+            secure = transport.get_extra_info("ssl_object") is not None
+            self.close(abort=secure or transport.get_write_buffer_size() > 0)
 
     def _stop_lingering(self) -> None:
         if self._linger is not None:

@@ -51,6 +51,7 @@ MAY_KNOW = {
     "persistence/storage.py": {"os"},
     "persistence/simulated_storage.py": {"random"},
     "actors/bus/transport.py": {"asyncio", "socket"},
+    "actors/bus/replica_transport.py": {"asyncio", "socket"},
 }
 
 
