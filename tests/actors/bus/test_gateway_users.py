@@ -3,16 +3,33 @@
 import pytest
 
 from levrier.actors.bus import messages as bus
+from levrier.actors.bus.actor import BusActor
+from levrier.actors.bus.bus import Bus, BusLimits
 from levrier.actors.bus.effects import HashPassword, VerifyPassword
+from levrier.actors.bus.passwords import SALT_SIZE
+from levrier.actors.bus.simulated_transport import SimulatedTransport
 from levrier.actors.client_table.messages import SERVER_CLIENT_MIN, Preflight
-from levrier.actors.metadata.messages import FindPasswordHash, Query
+from levrier.actors.metadata.messages import FindPasswordHash, Query, Question
+from levrier.actors.runtime import Probe, SteppedRuntime
 from levrier.wire.checksums import xxh3
 from levrier.wire.codes import CommandCode, EvictionReason, Operation
 from levrier.wire.identifiers import Identifier
 from levrier.wire.options import KIND_STRING, OptionEntry, encode_block
 from levrier.wire.permissions import GlobalPermissions, Permissions
 from levrier.wire.requests.users import ChangePassword, CreateUser, GetUser, UpdateUser
-from tests.actors.bus.rig import CLIENT, Rig, committed, credentials, query, register, request, ticket_of
+from tests.actors.bus.rig import (
+    CLIENT,
+    EPOCH,
+    SETTINGS,
+    Answer,
+    Rig,
+    committed,
+    credentials,
+    query,
+    register,
+    request,
+    ticket_of,
+)
 
 ALICE = Identifier("alice")
 ALICE_ID = 5
@@ -213,6 +230,61 @@ def test_a_client_id_of_the_node_itself_cannot_register(client: int) -> None:
 
 def test_the_highest_client_id_below_may_register() -> None:
     assert Rig().log_in(client=SERVER_CLIENT_MIN - 1).status == 0
+
+
+def fits(password_hash: str, password: str) -> bool:
+    return (password_hash, password) == ("stored", "iggy")
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_worker_thread_hashes_under_a_fresh_salt(works: bool) -> None:
+    """Design section 4: the salt comes from the entropy of the runtime; work that raised lets the client try again."""
+    salts: list[bytes] = []
+
+    def hasher(password: str, salt: bytes) -> str:
+        salts.append(salt)
+        if not works:
+            raise MemoryError(password)
+        return f"hash of {password}"
+
+    runtime = SteppedRuntime(1)
+    transport = SimulatedTransport(bus=runtime.address("bus"))
+    table: Probe[Preflight] = Probe("client_table")
+    metadata: Probe[Question] = Probe("metadata")
+    BusActor.start(
+        name="bus",
+        runtime=runtime,
+        core=Bus(settings=SETTINGS, limits=BusLimits()),
+        transport=transport,
+        client_table=table,
+        metadata=metadata,
+        consensus=Probe("consensus"),
+        verify=fits,
+        hasher=hasher,
+    )
+    runtime.run()
+    client = transport.connect()
+    client.send(register())
+    runtime.run()
+    runtime.address("bus").tell(credentials(metadata.take().ticket))
+    runtime.run()
+    ticket = ticket_of(table.take())
+    runtime.address("bus").tell(bus.Reply(ticket=ticket, frame=committed(Operation.REGISTER, op=EPOCH, number=0)))
+    runtime.run()
+    client.take()
+    for number in (1, 2):
+        client.send(request(Operation.CREATE_USER, CreateUser(username="alice", password="marker").encode()))
+        runtime.run()
+        if works:
+            sent = table.take().request
+            assert CreateUser.decode(sent.body).password == "hash of marker"
+            frame = committed(Operation.CREATE_USER, op=EPOCH + number)
+            runtime.address("bus").tell(bus.Reply(ticket=ticket_of(Preflight(request=sent)), frame=frame))
+            runtime.run()
+        assert Answer.of(client.take()).result == (0 if works else 57)
+    assert [len(salt) for salt in salts] == [SALT_SIZE, SALT_SIZE]
+    assert salts[0] != salts[1]
+    assert runtime.failures == []
 
 
 def test_no_effect_shows_a_password(rig: Rig) -> None:
