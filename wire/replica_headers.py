@@ -5,10 +5,12 @@ re-exported here. A client request handed on by a node is `RoutedRequestHeader` 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from struct import Struct
+from typing import ClassVar, Final, Self
 
+from levrier.wire.checksums import seal_frame, verify_seal
 from levrier.wire.control import ControlHeader, Layout, verified_body
-from levrier.wire.errors import WireError
+from levrier.wire.errors import FrameSizeOutOfRange, Truncated, UnexpectedCommand, WireError
 from levrier.wire.forward_headers import (
     ForwardLogoutHeader,
     ForwardLogoutResultHeader,
@@ -18,6 +20,7 @@ from levrier.wire.forward_headers import (
     RegisterOutcome,
 )
 from levrier.wire.framing import HEADER_SIZE
+from levrier.wire.frozen import quick_init
 from levrier.wire.transfer_headers import (
     REPAIR_OPS_MAX,
     STATE_CHUNK_SIZE_MAX,
@@ -57,6 +60,12 @@ __all__ = [
 
 SUFFIX_HEADERS_MAX: Final = 128
 
+_PREPARE_OK_COMMAND: Final = 7
+_PREPARE_OK: Final = Struct("<32x16sIIIBB66x16s16sQQQQB7xQ48x")
+_PREPARE_OK_FIELDS: Final = Struct("<32xQQIIIBB66xQQQQQQQQB7xQ48x")
+
+assert _PREPARE_OK.size == _PREPARE_OK_FIELDS.size == HEADER_SIZE
+
 
 def check_release(release: int) -> None:
     """Raise `WireError` unless the release is 0, the only one there is."""
@@ -72,11 +81,15 @@ def check_suffix_size(body_size: int) -> int:
     return count
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareOkHeader(ControlHeader):
-    """A replica holds an entry (4.6). `view` is the sender's own; `prepare_checksum` the entry's identity."""
+    """A replica holds an entry (4.6). `view` is the sender's own; `prepare_checksum` the entry's identity.
 
-    COMMANDS: ClassVar = (7,)
+    There are some of these for each entry, so they are coded in one piece; `LAYOUT` says the same and a test compares.
+    """
+
+    COMMANDS: ClassVar = (_PREPARE_OK_COMMAND,)
     LAYOUT: ClassVar = Layout(
         ("parent", "u128"),
         ("prepare_checksum", "u128"),
@@ -102,6 +115,77 @@ class PrepareOkHeader(ControlHeader):
     view: int = 0
     release: int = 0
     replica: int = 0
+
+    @classmethod
+    def decode(cls, frame: bytes) -> Self:
+        """Check the seal and the rules of the header in `frame`. Raises `WireError`."""
+        if len(frame) < HEADER_SIZE:
+            raise Truncated(f"{len(frame)} bytes are less than a header", "header")
+        verify_seal(frame)
+        (
+            cluster,
+            cluster_high,
+            size,
+            view,
+            release,
+            command,
+            replica,
+            parent,
+            parent_high,
+            checksum,
+            checksum_high,
+            op,
+            commit,
+            timestamp,
+            request,
+            operation,
+            group,
+        ) = _PREPARE_OK_FIELDS.unpack_from(frame)
+        if command != _PREPARE_OK_COMMAND:
+            raise UnexpectedCommand(f"{command} is not PrepareOkHeader", "command")
+        if size != HEADER_SIZE:
+            raise FrameSizeOutOfRange(f"{size} in PrepareOkHeader", "size")
+        return cls(
+            parent=parent | parent_high << 64 if parent_high else parent,
+            prepare_checksum=checksum | checksum_high << 64 if checksum_high else checksum,
+            op=op,
+            commit=commit,
+            timestamp=timestamp,
+            request=request,
+            operation=operation,
+            group=group,
+            cluster=cluster | cluster_high << 64,
+            view=view,
+            release=release,
+            replica=replica,
+        )
+
+    @classmethod
+    def decode_frame(cls, frame: bytes) -> tuple[Self, bytes]:
+        """Decode a whole frame, which has no body. Raises `WireError`."""
+        return cls.decode(frame), b""
+
+    def encode(self, body: bytes = b"") -> bytes:
+        """The whole frame."""
+        assert not body
+        return seal_frame(
+            _PREPARE_OK.pack(
+                self.cluster.to_bytes(16, "little"),
+                HEADER_SIZE,
+                self.view,
+                self.release,
+                _PREPARE_OK_COMMAND,
+                self.replica,
+                self.parent.to_bytes(16, "little"),
+                self.prepare_checksum.to_bytes(16, "little"),
+                self.op,
+                self.commit,
+                self.timestamp,
+                self.request,
+                self.operation,
+                self.group,
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

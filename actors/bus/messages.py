@@ -240,6 +240,7 @@ class SetDialPace:
     hurried: bool
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFrame:
     """What the Bus tells whoever takes `command`: a verified frame of the peer `sender`, of this cluster and group."""

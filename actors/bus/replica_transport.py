@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
+import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from levrier.actors.bus.transport import BACKLOG, SocketProtocol
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable
 
     from levrier.actors.bus.ports import ReplicaSink
@@ -33,13 +33,17 @@ PROBES: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaTls:
-    """The contexts of the replica port, for accepting and for dialling; both should insist on TLS 1.3.
+    """The contexts of the replica port, for accepting and for dialling; both insist on TLS 1.3.
 
-    With `mutual` contexts (each side verifies the other's certificate) a stranger does not even get to say Hello.
+    Where each side verifies the other's certificate a stranger does not even get to say Hello.
     """
 
     accepting: ssl.SSLContext
     dialling: ssl.SSLContext
+
+    def __post_init__(self) -> None:
+        for context in (self.accepting, self.dialling):
+            assert context.minimum_version is ssl.TLSVersion.TLSv1_3, "links speak TLS 1.3"
 
 
 class ReplicaTcpTransport:

@@ -333,3 +333,17 @@ def test_a_partition_group_packs_three_ids() -> None:
 def test_an_id_past_its_ceiling_is_refused_never_masked(ids: tuple[int, int, int]) -> None:
     with pytest.raises(WireError):
         partition_group(*ids)
+
+
+def test_an_acknowledgement_coded_in_one_piece_is_what_its_layout_says() -> None:
+    """Each field at its ends, against the table that drives every other header."""
+    widths = {"parent": 128, "prepare_checksum": 128, "cluster": 128, "view": 32, "release": 32, "replica": 8}
+    widths |= {"op": 64, "commit": 64, "timestamp": 64, "request": 64, "operation": 8, "group": 64}
+    small = dict.fromkeys(widths, 1)
+    for name, width in widths.items():
+        for value in (0, 1 << width // 2, (1 << width) - 1):
+            header = PrepareOkHeader(**(small | {name: value}))
+            frame = header.encode()
+            assert frame == ControlHeader.encode(header)
+            assert PrepareOkHeader.decode_frame(frame) == (header, b"")
+            assert PrepareOkHeader.LAYOUT.unpack(frame).items() <= {**small, name: value}.items()
