@@ -18,6 +18,7 @@ from levrier.actors.consensus.replica import Replica
 from levrier.actors.journal import messages as journal_messages
 from levrier.actors.metadata import messages as metadata_messages
 from levrier.actors.runtime import FatalReason, Handlers, NodeActor, Recipient, Runtime
+from levrier.actors.state_transfer import messages as state_transfer_messages
 from levrier.actors.superblock import messages as superblock_messages
 
 _LEVELS: Final[dict[Severity, str]] = {
@@ -27,8 +28,15 @@ _LEVELS: Final[dict[Severity, str]] = {
 }
 
 
+class _Nobody:
+    """What a group of one has in the place of its peers."""
+
+    def tell(self, message: object, /) -> None:
+        raise AssertionError(f"there is no peer for {type(message).__name__}")
+
+
 class ConsensusActor(NodeActor):
-    """One replica of one group among its neighbours."""
+    """One replica of one group among its neighbours. `replicas` and `state_transfer` only where there are peers."""
 
     def __init__(
         self,
@@ -37,10 +45,12 @@ class ConsensusActor(NodeActor):
         runtime: Runtime,
         replica: Replica,
         journal: Recipient[journal_messages.Command],
-        metadata: Recipient[metadata_messages.Command],
+        metadata: Recipient[metadata_messages.Command | metadata_messages.Install],
         client_table: Recipient[client_table_messages.Command],
         bus: Recipient[bus_messages.Command],
         superblock: Recipient[superblock_messages.Command],
+        replicas: Recipient[bus_messages.ReplicaCommand] | None = None,
+        state_transfer: Recipient[state_transfer_messages.ConsensusCommand] | None = None,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
         self._replica = replica
@@ -49,6 +59,8 @@ class ConsensusActor(NodeActor):
         self._client_table = client_table
         self._bus = bus
         self._superblock = superblock
+        self._replicas = replicas if replicas is not None else _Nobody()
+        self._state_transfer = state_transfer if state_transfer is not None else _Nobody()
         self._log = logger.bind(actor=name, replica=replica.state.config.replica)
         self._handlers = Handlers(consensus.Command)
         self._handlers.on(consensus.Verdict, self._on_verdict)
@@ -63,12 +75,30 @@ class ConsensusActor(NodeActor):
         self._handlers.on(consensus.CheckpointFailed, self._on_checkpoint_failed)
         self._handlers.on(consensus.StatusQuery, self._on_status_query)
         self._handlers.on(consensus.Tick, self._on_tick)
+        self._handlers.on(consensus.PrepareReceived, self._on_prepare)
+        self._handlers.on(consensus.RepairPrepareReceived, self._on_repair_prepare)
+        self._handlers.on(consensus.FrameReceived, self._on_frame)
+        self._handlers.on(journal_messages.Entries, self._on_entries)
+        self._handlers.on(consensus.TransferAccepted, self._on_transfer_accepted)
+        self._handlers.on(consensus.TransferFailed, self._on_transfer_failed)
+        self._handlers.on(consensus.InstallReady, self._on_install_ready)
+        self._handlers.on(consensus.SnapshotPlaced, self._on_snapshot_placed)
+        self._handlers.on(consensus.Installed, self._on_installed)
+        self._handlers.on(consensus.OfferWanted, self._on_offer_wanted)
+        self._handlers.on(consensus.VoterChanged, self._on_voter_changed)
         self._handlers.seal()
         self._executors: dict[type, Callable[[Any], None]] = {
             effects.Append: self._append,
             effects.Apply: self._apply,
             effects.Recheck: self._recheck,
             effects.Deny: self._deny,
+            effects.Send: self._send,
+            effects.Broadcast: self._broadcast,
+            effects.Read: self._read,
+            effects.TellTransfer: self._tell_transfer,
+            effects.Install: self._install,
+            effects.Preflight: self._preflight,
+            effects.Answer: self._answer,
             effects.Evict: self._evict,
             effects.Truncate: self._truncate,
             effects.Capture: self._capture,
@@ -127,6 +157,39 @@ class ConsensusActor(NodeActor):
     def _on_tick(self, _message: consensus.Tick) -> None:
         self._execute(self._replica.on_tick())
 
+    def _on_prepare(self, message: consensus.PrepareReceived) -> None:
+        self._execute(self._replica.on_prepare(message.prepare))
+
+    def _on_repair_prepare(self, message: consensus.RepairPrepareReceived) -> None:
+        self._execute(self._replica.on_repair_prepare(message.prepare))
+
+    def _on_frame(self, message: consensus.FrameReceived) -> None:
+        self._execute(self._replica.on_frame(message.header, message.body))
+
+    def _on_entries(self, message: journal_messages.Entries) -> None:
+        self._execute(self._replica.on_entries(message.prepares))
+
+    def _on_transfer_accepted(self, message: consensus.TransferAccepted) -> None:
+        self._execute(self._replica.on_transfer_accepted(message.attempt))
+
+    def _on_transfer_failed(self, message: consensus.TransferFailed) -> None:
+        self._execute(self._replica.on_transfer_failed(message.attempt, message.reason))
+
+    def _on_install_ready(self, message: consensus.InstallReady) -> None:
+        self._execute(self._replica.on_install_ready(message))
+
+    def _on_snapshot_placed(self, message: consensus.SnapshotPlaced) -> None:
+        self._execute(self._replica.on_snapshot_placed(message.attempt))
+
+    def _on_installed(self, message: consensus.Installed) -> None:
+        self._execute(self._replica.on_installed(message.attempt, message.applied_op))
+
+    def _on_offer_wanted(self, message: consensus.OfferWanted) -> None:
+        self._execute(self._replica.on_offer_wanted(message.token))
+
+    def _on_voter_changed(self, message: consensus.VoterChanged) -> None:
+        self._execute(self._replica.on_voter_changed(message.voter))
+
     def _append(self, effect: effects.Append) -> None:
         self._journal.tell(journal_messages.Append(prepare=effect.prepare, view=effect.view))
 
@@ -138,6 +201,34 @@ class ConsensusActor(NodeActor):
 
     def _deny(self, effect: effects.Deny) -> None:
         self._bus.tell(bus_messages.Deny(ticket=effect.ticket, code=effect.code, commit=effect.commit))
+
+    def _send(self, effect: effects.Send) -> None:
+        self._replicas.tell(bus_messages.SendToReplica(replica=effect.replica, frame=effect.frame))
+
+    def _broadcast(self, effect: effects.Broadcast) -> None:
+        self._replicas.tell(bus_messages.Broadcast(frame=effect.frame))
+
+    def _read(self, effect: effects.Read) -> None:
+        self._journal.tell(journal_messages.Read(from_op=effect.from_op, to_op=effect.to_op, reply_to=self.address))
+
+    def _tell_transfer(self, effect: effects.TellTransfer) -> None:
+        self._state_transfer.tell(effect.message)
+
+    def _install(self, effect: effects.Install) -> None:
+        self._metadata.tell(
+            metadata_messages.Install(
+                attempt=effect.attempt,
+                snapshot=effect.snapshot,
+                table_frontier=effect.table_frontier,
+                is_ahead=effect.is_ahead,
+            )
+        )
+
+    def _preflight(self, effect: effects.Preflight) -> None:
+        self._client_table.tell(client_table_messages.Preflight(request=effect.request))
+
+    def _answer(self, effect: effects.Answer) -> None:
+        self._bus.tell(bus_messages.Reply(ticket=effect.ticket, frame=effect.frame))
 
     def _evict(self, effect: effects.Evict) -> None:
         self._bus.tell(bus_messages.Evict(ticket=effect.ticket, reason=effect.reason))

@@ -9,6 +9,7 @@ from typing import Final
 
 from levrier.actors.consensus.answers import NOT_ACCEPTED, NOT_COMMITTED, SETTLED, deny, refuse
 from levrier.actors.consensus.effects import Note, Recheck, Severity
+from levrier.actors.consensus.forwarding import forward_request, may_forward
 from levrier.actors.consensus.messages import Outcome, Verdict
 from levrier.actors.consensus.projection import has_log_room, push_own, push_request
 from levrier.actors.consensus.state import ReplicaState
@@ -30,6 +31,7 @@ def judge_fresh(state: ReplicaState, verdict: Verdict) -> None:
     if (
         header.client in state.pipeline.clients
         or state.commit_min < state.admission_barrier
+        or (state.applying and header.client in state.applying)
         or (state.unsettled and (header.client, header.request) in state.unsettled)
     ):
         deny(state, request.ticket, NOT_COMMITTED)
@@ -120,10 +122,16 @@ def _refuse_elsewhere(state: ReplicaState, verdict: Verdict) -> None:
     """This replica does not lead: only what is certain everywhere is said, and 58 only of what was never started."""
     request = verdict.request
     header = request.header
-    if (header.client, header.request) in state.unsettled or header.client in state.pipeline.clients:
+    if (
+        (header.client, header.request) in state.unsettled
+        or header.client in state.pipeline.clients
+        or header.client in state.applying
+    ):
         deny(state, request.ticket, NOT_COMMITTED)
     elif verdict.outcome in SETTLED:
         refuse(state, request.ticket, verdict.outcome)
+    elif may_forward(state, request):
+        forward_request(state, request)
     else:
         deny(state, request.ticket, NOT_ACCEPTED)
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from levrier.actors.bus.messages import Ticket
 from levrier.actors.consensus.effects import Deny, Evict, Note, Severity
+from levrier.actors.consensus.forward_results import FORWARDED_CONNECTION, send_eviction, send_refusal
 from levrier.actors.consensus.messages import Outcome
 from levrier.actors.consensus.state import ReplicaState
 from levrier.wire.codes import CLIENT_ALLOWED, ErrorCode, EvictionReason
@@ -37,14 +38,22 @@ assert _CODES.keys() | _EVICTIONS.keys() == set(Outcome) - {Outcome.NEW, Outcome
 
 def deny(state: ReplicaState, ticket: Ticket | None, code: int) -> None:
     """Refuse with a code."""
-    if ticket is not None:
-        state.effects.append(Deny(ticket, code, state.commit_min))
+    if ticket is None:
+        return
+    if ticket.connection == FORWARDED_CONNECTION:
+        send_refusal(state, ticket, code)
+        return
+    state.effects.append(Deny(ticket, code, state.commit_min))
 
 
 def evict(state: ReplicaState, ticket: Ticket | None, reason: EvictionReason) -> None:
     """End the session."""
-    if ticket is not None:
-        state.effects.append(Evict(ticket, reason))
+    if ticket is None:
+        return
+    if ticket.connection == FORWARDED_CONNECTION:
+        send_eviction(state, ticket, reason)
+        return
+    state.effects.append(Evict(ticket, reason))
 
 
 def refuse(state: ReplicaState, ticket: Ticket | None, outcome: Outcome) -> None:

@@ -5,6 +5,8 @@ partition gets a consensus group of its own, and the view that assigned them is 
 creation is rejected when it is applied; the allocator never goes back.
 """
 
+from typing import Final
+
 from levrier.actors.consensus.state import ReplicaState
 from levrier.wire.codes import Operation
 from levrier.wire.headers import U64_MAX
@@ -12,6 +14,11 @@ from levrier.wire.requests.partitions import CreatePartitions
 from levrier.wire.requests.replicated import CreatePartitionsWithAssignments, CreateTopicWithAssignments
 from levrier.wire.requests.topics import CreateTopic
 from levrier.wire.topic_options import admit_create, check_partitions_count
+
+_FORMS: Final[dict[int, type[CreateTopicWithAssignments] | type[CreatePartitionsWithAssignments]]] = {
+    int(Operation.CREATE_TOPIC_WITH_ASSIGNMENTS): CreateTopicWithAssignments,
+    int(Operation.CREATE_PARTITIONS_WITH_ASSIGNMENTS): CreatePartitionsWithAssignments,
+}
 
 
 def with_assignments(state: ReplicaState, operation: int, body: bytes) -> bytes:
@@ -25,6 +32,15 @@ def with_assignments(state: ReplicaState, operation: int, body: bytes) -> bytes:
 def observe_groups(state: ReplicaState, consensus_group: int) -> None:
     """Raise the allocator to an id seen in the log (D-07)."""
     state.consensus_group_high = max(state.consensus_group_high, consensus_group)
+
+
+def observe_assignments(state: ReplicaState, operation: int, body: bytes) -> None:
+    """Raise the allocator to what a creation in the log of another replica took."""
+    form = _FORMS.get(operation)
+    if form is None:
+        return
+    for _, consensus_group in form.decode(body).assignments:
+        observe_groups(state, consensus_group)
 
 
 def _create_topic(state: ReplicaState, request: CreateTopic) -> bytes:

@@ -48,8 +48,9 @@ def note_done(state: ReplicaState, *, op: int, snapshot_size: int, log_size: int
     """The snapshot of `op` is durable and named, and the log below it is gone: there is room again."""
     checkpoint = state.checkpoint
     assert checkpoint.in_flight == op
-    assert op > checkpoint.snapshot_op
     checkpoint.in_flight = None
+    if op <= checkpoint.snapshot_op:
+        return  # A received snapshot overtook it (D-26).
     checkpoint.snapshot_op = op
     checkpoint.snapshot_size = snapshot_size
     checkpoint.log_size = log_size

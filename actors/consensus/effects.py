@@ -9,6 +9,8 @@ from enum import IntEnum
 from levrier.actors.bus.messages import NodeStatus, Ticket
 from levrier.actors.client_table.messages import ClientRequest
 from levrier.actors.runtime import ExitStatus
+from levrier.actors.state_transfer.messages import ConsensusCommand
+from levrier.persistence.snapshot import Snapshot
 from levrier.wire.codes import EvictionReason
 from levrier.wire.frozen import quick_init
 from levrier.wire.prepare import Prepare
@@ -57,6 +59,63 @@ class Deny:
     ticket: Ticket
     code: int
     commit: int
+
+
+@quick_init
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A whole, sealed frame for one other replica."""
+
+    replica: int
+    frame: bytes
+
+
+@quick_init
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """A whole, sealed frame for every other replica."""
+
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Read entries from the journal; it answers reads in order."""
+
+    from_op: int
+    to_op: int
+
+
+@dataclass(frozen=True, slots=True)
+class TellTransfer:
+    """One message for StateTransfer."""
+
+    message: ConsensusCommand
+
+
+@dataclass(frozen=True, slots=True)
+class Install:
+    """The install marker, in the place of the commit stream where nothing is under way."""
+
+    attempt: int
+    snapshot: Snapshot
+    table_frontier: int
+    is_ahead: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """Ask the client table about a request that another replica forwarded."""
+
+    request: ClientRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The committed reply of a forwarded session operation, as any replica would build it."""
+
+    ticket: Ticket
+    frame: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,4 +172,23 @@ class Fatal:
     reason: str
 
 
-Effect = Append | Apply | Recheck | Deny | Evict | Truncate | Capture | PersistView | Report | Note | Fatal
+Effect = (
+    Append
+    | Apply
+    | Recheck
+    | Deny
+    | Send
+    | Broadcast
+    | Read
+    | TellTransfer
+    | Install
+    | Preflight
+    | Answer
+    | Evict
+    | Truncate
+    | Capture
+    | PersistView
+    | Report
+    | Note
+    | Fatal
+)

@@ -26,11 +26,34 @@ def may_send(state: ReplicaState) -> bool:
     gate = state.gate
     if state.view == gate.view_durable and state.log_view == gate.log_view_durable:
         return True
-    if gate.in_flight is None and state.ticks >= gate.retry_tick:
-        gate.in_flight = (state.view, state.log_view)
-        await_disk(state)
-        state.effects.append(PersistView(state.view, state.log_view, state.commit_max))
+    _persist(state)
     return False
+
+
+def may_append_unproven(state: ReplicaState, op: int) -> bool:
+    """Whether the superblock names a commit point at or above this op. If not, a write that says so is under way.
+
+    At boot, what lies above that point counts as the log of the durable view (D-16); so an entry that only its number makes
+    a committed one must not get there before the point has moved.
+    """
+    if op <= state.gate.commit_durable:
+        return True
+    if op <= state.commit_max:
+        _persist(state)
+    return False
+
+
+def _persist(state: ReplicaState) -> None:
+    """Write the pair, one write at a time. A new log_view only when the log was reconciled with it, durably (D-16)."""
+    gate = state.gate
+    if gate.in_flight is not None or state.ticks < gate.retry_tick:
+        return
+    if state.truncation is not None and state.log_view != gate.log_view_durable:
+        return
+    gate.in_flight = (state.view, state.log_view)
+    gate.commit_in_flight = state.commit_max
+    await_disk(state)
+    state.effects.append(PersistView(state.view, state.log_view, state.commit_max))
 
 
 def note_persisted(state: ReplicaState, view: int, log_view: int) -> None:
@@ -38,12 +61,13 @@ def note_persisted(state: ReplicaState, view: int, log_view: int) -> None:
     gate = state.gate
     assert gate.in_flight == (view, log_view), "one superblock write at a time"
     gate.in_flight = None
+    gate.commit_durable = max(gate.commit_durable, gate.commit_in_flight)
     gate.failures = 0
     gate.retry_tick = 0
     gate.view_durable = max(gate.view_durable, view)
     gate.log_view_durable = max(gate.log_view_durable, log_view)
     note_disk_progress(state)
-    may_send(state)
+    may_send(state)  # A pair that moved on meanwhile is asked for again.
 
 
 def note_persist_failed(state: ReplicaState, failures: int, reason: str) -> None:

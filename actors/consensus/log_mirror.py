@@ -5,7 +5,7 @@ questions are answered from what was submitted; acknowledgements and votes only 
 itself stays, because its header is the commit point that a vote must be able to report. Refuses to know bodies and files.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from levrier.wire.headers import PrepareHeader
 
@@ -36,6 +36,10 @@ class LogMirror:
 
     def __len__(self) -> int:
         return len(self._headers)
+
+    def ops(self) -> Iterator[int]:
+        """Every op that the log holds or is about to hold, in no particular order."""
+        return iter(self._headers)
 
     def header(self, op: int) -> PrepareHeader | None:
         """The header at an op, durable or submitted."""

@@ -238,4 +238,15 @@ Command = (
     | CheckpointFailed
     | StatusQuery
     | Tick
+    | PrepareReceived
+    | RepairPrepareReceived
+    | FrameReceived
+    | Entries
+    | TransferAccepted
+    | TransferFailed
+    | InstallReady
+    | SnapshotPlaced
+    | Installed
+    | OfferWanted
+    | VoterChanged
 )

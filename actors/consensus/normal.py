@@ -1,119 +1,92 @@
-"""From durable to applied: completions, acknowledgements, the quorum, and the one commit stream (sections 5.6 to 5.10).
+"""From submitted to durable: what a completion of the journal sets going, on a primary and on a backup (sections 5.4, 5.5).
 
-A completion is judged against the state of the moment by (op, checksum), never by its op alone (rule 8). Counting an
-acknowledgement and raising `commit_max` is one step (rule 9). Everything that is committed goes out as Apply, in op order,
-once its own entry is durable here (rules 2 and 11); `commit_min` follows only when Applied comes back.
+A completion is judged against the state of the moment by (op, checksum), never by its op alone (rule 8). Forwarding and
+acknowledging both come after it: nothing leaves this node that its own disk does not hold.
 """
 
 from collections.abc import Sequence
 
-from levrier.actors.consensus.admission import promote, resync_prepare_timer
-from levrier.actors.consensus.checkpoints import capture_if_due
-from levrier.actors.consensus.effects import Apply, Note, Severity
+from levrier.actors.consensus.acks import acknowledge_durable, send_prepare_ok
+from levrier.actors.consensus.admission import promote
+from levrier.actors.consensus.commits import stream_commits
+from levrier.actors.consensus.effects import Broadcast, Note, Send, Severity
 from levrier.actors.consensus.gate import may_send, note_disk_progress
 from levrier.actors.consensus.messages import LogPosition
-from levrier.actors.consensus.pipeline import PrepareEntry
-from levrier.actors.consensus.state import ReplicaState, Status
+from levrier.actors.consensus.projection import chain_target
+from levrier.actors.consensus.state import Owed, ReplicaState, Status
+from levrier.wire.prepare import Prepare
 
 
 def note_appended(state: ReplicaState, positions: Sequence[LogPosition]) -> None:
-    """A batch is durable: acknowledge what of it is still in the pipeline, and commit what that completes."""
+    """A batch is durable: forward and acknowledge what of it still counts, and commit what that completes."""
     mirror = state.mirror
     pipeline = state.pipeline
+    alone = state.is_alone
     for position in positions:
         if not mirror.mark_durable(position.op, position.checksum):
             state.effects.append(Note(Severity.DEBUG, f"op {position.op} is durable but was given up before"))
             continue
         entry = pipeline.prepare_at(position.op)
-        if entry is not None and entry.prepare.header.checksum == position.checksum:
-            entry.durable = True
+        if entry is not None:
+            if entry.prepare.header.checksum == position.checksum:
+                entry.durable = True
+                if not alone:
+                    forward(state, entry.prepare)
+        else:
+            _note_durable(state, position.op)
     note_disk_progress(state)
     acknowledge_durable(state)
+    if not alone and not state.is_primary:
+        stream_commits(state)
 
 
-def acknowledge_durable(state: ReplicaState) -> None:
-    """Count this replica's own acknowledgement of everything it durably holds, and go on from there.
-
-    Called after an append, after a superblock write that sends had waited for, and at every tick as the backstop of 5.10.
-    """
-    if not may_acknowledge(state):
+def _note_durable(state: ReplicaState, op: int) -> None:
+    """A backup's log has grown: its head follows, and the entry goes on down the chain and back to the primary."""
+    header = state.mirror.header(op)
+    assert header is not None
+    if op > state.sequencer:
+        state.sequencer = op
+        state.last_prepare_checksum = header.checksum
+    elif op == state.sequencer:
+        state.last_prepare_checksum = header.checksum
+    if state.status is not Status.NORMAL or state.is_primary:
         return
-    replica = state.config.replica
-    own = 1 << replica
-    op = state.commit_max + 1
-    while True:
-        entry = state.pipeline.prepare_at(op)
-        if entry is None or not entry.durable:
-            break
-        if not entry.acknowledged & own:
-            count_acknowledgement(state, entry, replica)
-        op += 1
-    advance_commit(state)
+    prepare = state.bodies.get(op)
+    if prepare is not None and op > state.commit_min:
+        forward(state, prepare)
+    if op > state.commit_min:
+        send_prepare_ok(state, header)
 
 
-def may_acknowledge(state: ReplicaState) -> bool:
-    """Whether this replica's acknowledgement of its own entries counts now (5.6, 5.7)."""
-    return state.is_acting_primary and may_send(state)
+def forward(state: ReplicaState, prepare: Prepare) -> None:
+    """Hand a durable live prepare on. A primary that cannot rely on the chain sends it to everybody itself."""
+    header = prepare.header
+    if state.status is not Status.NORMAL or header.view != state.view or header.op <= state.commit_min:
+        return
+    if not may_send(state):
+        state.owed |= Owed.FORWARDS
+        return
+    if state.suspects and state.is_primary:
+        state.effects.append(Broadcast(prepare.frame))
+        return
+    target = chain_target(state, header)
+    if target is not None:
+        state.effects.append(Send(target, prepare.frame))
 
 
-def count_acknowledgement(state: ReplicaState, entry: PrepareEntry, replica: int) -> bool:
-    """Add one replica's acknowledgement. True only for the one that completes the quorum."""
-    assert 0 <= replica < state.config.replica_count
-    entry.acknowledged |= 1 << replica
-    if entry.quorum_reached or entry.acknowledged.bit_count() < state.quorums.replication:
-        return False
-    entry.quorum_reached = True
-    return True
-
-
-def advance_commit(state: ReplicaState) -> None:
-    """Raise `commit_max` over every op in a row that has its quorum, and send the commit stream on."""
-    pipeline = state.pipeline
-    op = state.commit_max
-    while True:
-        entry = pipeline.prepare_at(op + 1)
-        if entry is None or not entry.quorum_reached:
-            break
-        op += 1
-    if op > state.commit_max:
-        state.commit_max = op
-        if state.sequencer > op:
-            state.timeouts.prepare.start()
-    stream_commits(state)
-
-
-def stream_commits(state: ReplicaState) -> None:
-    """Tell the state machine every committed op above `apply_sent` that this log durably holds, in order (rule 2)."""
-    pipeline = state.pipeline
-    effects = state.effects
-    op = state.apply_sent
-    while op < state.commit_max:
-        entry = pipeline.prepare_at(op + 1)
-        if entry is None or not entry.durable:
-            break
-        effects.append(Apply(entry.prepare, entry.reply_to))
-        op += 1
-    if op > state.apply_sent:
-        state.apply_sent = op
-        capture_if_due(state)
-
-
-def note_applied(state: ReplicaState, op: int) -> None:
-    """An op is applied and its reply cached: only now it leaves the pipeline (rule 3), and its slot is free."""
-    assert op == state.commit_min + 1, "applied in order, without a gap"
-    assert op <= state.apply_sent
-    state.commit_min = op
-    pipeline = state.pipeline
-    if pipeline.prepares and pipeline.prepares[0].prepare.header.op == op:
-        pipeline.pop_head()
-        resync_prepare_timer(state)
-    if pipeline.requests:
-        promote(state)
+def forward_owed(state: ReplicaState) -> None:
+    """The view is durable: a primary's prepares that waited for it may go (D-11). What a backup owes is retransmitted."""
+    for entry in state.pipeline.prepares:
+        if entry.durable and not entry.quorum_reached:
+            forward(state, entry.prepare)
 
 
 def drive(state: ReplicaState) -> None:
     """The backstops of a tick: an acknowledgement, a commit or a promotion that a lost message left behind (5.10)."""
-    if state.status is not Status.NORMAL or not state.is_acting_primary:
+    if state.status is not Status.NORMAL:
+        return
+    if not state.is_acting_primary:
+        stream_commits(state)
         return
     if state.commit_max < state.sequencer or state.apply_sent < state.commit_max:
         acknowledge_durable(state)

@@ -1,22 +1,60 @@
 """The replica: what happened goes in, what has to be done comes out, in order (style, rule 2).
 
 Each public method is one handler: it runs to its end, leaves the invariants true, and hands back its effects. The rules live
-in the modules by topic (`admission`, `projection`, `normal`, `rollback`, `checkpoints`, `gate`, `ticks`) over one
-`ReplicaState`; this class only decides which of them an event concerns.
+in the modules by topic over one `ReplicaState`; this class only decides which of them an event concerns, and at the end of a
+handler takes up what waited for the disk: withheld sends, a vote that was due, a parked log (`_resume`).
 """
 
 from collections.abc import Callable, Sequence
 
 from levrier.actors.bus.messages import NodeStatus, Ticket
-from levrier.actors.consensus import admission, checkpoints, gate, normal, rollback, ticks
+from levrier.actors.consensus import (
+    acks,
+    admission,
+    backup,
+    checkpoints,
+    commits,
+    forwarding,
+    gate,
+    heartbeat,
+    normal,
+    probe,
+    repair,
+    rollback,
+    serving,
+    start_view,
+    ticks,
+    transfer,
+    view_change,
+)
 from levrier.actors.consensus.effects import Effect, Report
-from levrier.actors.consensus.messages import LogPosition, Verdict
+from levrier.actors.consensus.messages import InstallReady, LogPosition, Verdict
 from levrier.actors.consensus.state import (
+    Owed,
+    ReadPurpose,
     RecoveredState,
     ReplicaConfig,
     ReplicaState,
+    Status,
     assert_invariants,
     recovered_replica,
+)
+from levrier.actors.consensus.verified import judge_recovered
+from levrier.wire.control import ControlHeader
+from levrier.wire.prepare import Prepare
+from levrier.wire.replica_headers import (
+    CommitHeader,
+    DoViewChangeHeader,
+    ForwardLogoutHeader,
+    ForwardLogoutResultHeader,
+    ForwardRegisterHeader,
+    ForwardRegisterResultHeader,
+    PrepareOkHeader,
+    RepairRangeReplyHeader,
+    RequestPreparesHeader,
+    RequestStartViewHeader,
+    StartViewChangeHeader,
+    StartViewHeader,
 )
 
 
@@ -25,6 +63,7 @@ class Replica:
 
     def __init__(self, *, config: ReplicaConfig, recovered: RecoveredState, now_micros: Callable[[], int]) -> None:
         self._state = recovered_replica(config=config, recovered=recovered, now_micros=now_micros)
+        judge_recovered(self._state, recovered)
         assert_invariants(self._state)
 
     @property
@@ -52,7 +91,11 @@ class Replica:
 
     def on_truncated(self, from_op: int) -> list[Effect]:
         """The log is cut, durably."""
-        rollback.note_truncated(self._state, from_op)
+        state = self._state
+        rollback.note_truncated(state, from_op)
+        if state.truncation is None:
+            transfer.note_truncated(state)
+            self._take_parked()
         return self._done()
 
     def on_truncate_failed(self, from_op: int, reason: str) -> list[Effect]:
@@ -62,13 +105,16 @@ class Replica:
 
     def on_applied(self, op: int) -> list[Effect]:
         """The op went through the state machine and the client table."""
-        normal.note_applied(self._state, op)
+        state = self._state
+        commits.note_applied(state, op)
+        if state.transfer_stage:
+            transfer.try_install(state)
         return self._done()
 
     def on_view_persisted(self, view: int, log_view: int) -> list[Effect]:
         """The pair is durable; sends that waited for it are judged again."""
         gate.note_persisted(self._state, view, log_view)
-        normal.acknowledge_durable(self._state)
+        acks.acknowledge_durable(self._state)
         return self._done()
 
     def on_view_persist_failed(self, failures: int, reason: str) -> list[Effect]:
@@ -79,12 +125,14 @@ class Replica:
     def on_checkpoint_done(self, *, op: int, snapshot_size: int, log_size: int) -> list[Effect]:
         """The checkpoint at `op` is complete."""
         checkpoints.note_done(self._state, op=op, snapshot_size=snapshot_size, log_size=log_size)
+        transfer.settle_offers(self._state)
         admission.promote(self._state)
         return self._done()
 
     def on_checkpoint_failed(self, *, op: int, reason: str) -> list[Effect]:
         """The checkpoint at `op` ended without effect."""
         checkpoints.note_failed(self._state, op=op, reason=reason)
+        transfer.settle_offers(self._state)
         return self._done()
 
     def on_tick(self) -> list[Effect]:
@@ -118,8 +166,130 @@ class Replica:
         )
         return self._done()
 
+    def on_prepare(self, prepare: Prepare) -> list[Effect]:
+        """A live prepare came."""
+        backup.receive_prepare(self._state, prepare)
+        return self._done()
+
+    def on_repair_prepare(self, prepare: Prepare) -> list[Effect]:
+        """An entry came as part of a repair."""
+        repair.receive_repair_prepare(self._state, prepare)
+        return self._done()
+
+    def on_frame(self, header: ControlHeader, body: bytes) -> list[Effect]:
+        """A control frame came; its `replica` is the sender."""
+        state = self._state
+        assert header.replica != state.config.replica
+        assert header.replica < state.config.replica_count
+        match header:
+            case PrepareOkHeader():
+                acks.receive_prepare_ok(state, header)
+            case CommitHeader():
+                heartbeat.receive_commit(state, header)
+            case RequestPreparesHeader():
+                serving.receive_request(state, header)
+            case RepairRangeReplyHeader():
+                repair.receive_done(state, header)
+                if repair.is_evicted(state, header):
+                    transfer.arm(state)
+            case StartViewChangeHeader():
+                view_change.receive_start_view_change(state, header)
+            case DoViewChangeHeader():
+                view_change.receive_do_view_change(state, header, body)
+            case StartViewHeader():
+                start_view.receive_start_view(state, header, body)
+            case RequestStartViewHeader():
+                probe.answer(state, header)
+            case ForwardRegisterHeader() | ForwardLogoutHeader():
+                forwarding.receive_forward(state, header)
+            case ForwardRegisterResultHeader() | ForwardLogoutResultHeader():
+                forwarding.receive_result(state, header)
+            case _:
+                raise AssertionError(f"{type(header).__name__} is not for Consensus")
+        return self._done()
+
+    def on_entries(self, prepares: tuple[Prepare, ...]) -> list[Effect]:
+        """The journal answers the oldest read."""
+        state = self._state
+        asked = state.reads.popleft()
+        if asked.purpose is ReadPurpose.SERVE:
+            serving.serve(state, asked, prepares)
+        else:
+            commits.remember_bodies(state, prepares)
+            commits.stream_commits(state)
+        return self._done()
+
+    def on_transfer_accepted(self, attempt: int) -> list[Effect]:
+        """The chunks of a state transfer are coming."""
+        transfer.note_accepted(self._state, attempt)
+        return self._done()
+
+    def on_transfer_failed(self, attempt: int, reason: str) -> list[Effect]:
+        """A state transfer ended without effect."""
+        transfer.note_failed(self._state, attempt, reason)
+        return self._done()
+
+    def on_install_ready(self, ready: InstallReady) -> list[Effect]:
+        """The state of a peer is here."""
+        transfer.note_ready(self._state, ready)
+        return self._done()
+
+    def on_snapshot_placed(self, attempt: int) -> list[Effect]:
+        """The received snapshot is durable."""
+        transfer.note_placed(self._state, attempt)
+        return self._done()
+
+    def on_installed(self, attempt: int, applied_op: int) -> list[Effect]:
+        """State machine and client table are those of the peer."""
+        transfer.note_installed(self._state, attempt, applied_op)
+        return self._done()
+
+    def on_offer_wanted(self, token: int) -> list[Effect]:
+        """A peer wants the state of this replica."""
+        transfer.want_offer(self._state, token)
+        return self._done()
+
+    def on_voter_changed(self, voter: bool) -> list[Effect]:
+        """This member votes from now on, or does not."""
+        self._state.voter = voter
+        acks.acknowledge_suffix(self._state)
+        return self._done()
+
+    def _take_parked(self) -> None:
+        """What came while the log was being cut."""
+        state = self._state
+        parked, state.parked = state.parked, []
+        for prepare, is_repair in parked:
+            if is_repair:
+                repair.receive_repair_prepare(state, prepare)
+            else:
+                backup.receive_prepare(state, prepare)
+
+    def _resume(self) -> None:
+        """Take up what waited for the disk."""
+        state = self._state
+        if state.status is Status.VIEW_CHANGE:
+            view_change.cast_vote(state)
+            start_view.drive_parked(state)
+        if state.owed and gate.may_send(state):
+            owed, state.owed = state.owed, Owed.NOTHING
+            if state.status is Status.VIEW_CHANGE:
+                if owed & Owed.START_VIEW_CHANGE:
+                    view_change.send_start_view_change(state)
+                if owed & Owed.DO_VIEW_CHANGE and not state.mirror.outstanding_count and state.truncation is None:
+                    view_change.send_do_view_change(state, view_change.own_vote(state))
+            elif state.status is Status.NORMAL:
+                if owed & Owed.START_VIEW and state.is_acting_primary:
+                    start_view.send_start_view(state)
+                if owed & Owed.ACKNOWLEDGEMENTS:
+                    acks.acknowledge_suffix(state)
+                if owed & Owed.FORWARDS and state.is_acting_primary:
+                    normal.forward_owed(state)
+
     def _done(self) -> list[Effect]:
         state = self._state
+        if state.owed or state.status is Status.VIEW_CHANGE:
+            self._resume()
         assert_invariants(state)
         effects = state.effects
         state.effects = []

@@ -19,11 +19,12 @@ from typing import Final
 
 from levrier.actors.consensus.admission import bootstrap_if_blank, deny_queued, promote, resync_prepare_timer
 from levrier.actors.consensus.answers import NOT_COMMITTED, deny
+from levrier.actors.consensus.cutting import cut
 from levrier.actors.consensus.effects import Fatal, Note, Severity, Truncate
-from levrier.actors.consensus.gate import await_disk, note_disk_progress
+from levrier.actors.consensus.gate import note_disk_progress
 from levrier.actors.consensus.messages import LogPosition
 from levrier.actors.consensus.projection import RECORD_OVERHEAD
-from levrier.actors.consensus.state import ReplicaState, Status, TruncationState, Unsettled
+from levrier.actors.consensus.state import ReplicaState, Status, Unsettled
 from levrier.actors.runtime import ExitStatus
 
 RETRY_TICKS: Final = 10
@@ -57,11 +58,19 @@ def judge(state: ReplicaState, positions: Sequence[LogPosition]) -> Rollback:
     first = positions[0]
     if state.truncation is not None and state.truncation.from_op <= first.op:
         return Rollback.STALE
-    if not state.is_primary:
+    if not state.is_primary or _was_repaired(state, first):
         return Rollback.NOT_PRE_ADVANCED
     if first.view != state.view or state.status is not Status.NORMAL:
         return Rollback.SUPERSEDED
     return _judge_tail(state, positions)
+
+
+def _was_repaired(state: ReplicaState, first: LogPosition) -> bool:
+    """Whether a primary got this entry from a peer, as a primary-elect does: its head never went ahead for it."""
+    header = state.mirror.header(first.op)
+    if header is None or header.checksum != first.checksum:
+        return False
+    return header.view != first.view or header.replica != state.config.replica
 
 
 def _judge_tail(state: ReplicaState, positions: Sequence[LogPosition]) -> Rollback:
@@ -90,9 +99,11 @@ def roll_back(state: ReplicaState, positions: Sequence[LogPosition], reason: str
         _end(state, first, verdict)
     elif verdict is Rollback.UNWOUND:
         _unwind(state, first.op)
-        _cut(state, first.op)
+        cut(state, first.op)
     elif state.mirror.header(first.op) is not None:
-        _cut(state, first.op)
+        cut(state, first.op)
+        if state.status is Status.VIEW_CHANGE and not state.adopted:
+            state.sequencer = min(state.sequencer, max(state.mirror.last_op, state.commit_min))
     return verdict
 
 
@@ -103,9 +114,9 @@ def note_truncated(state: ReplicaState, from_op: int) -> None:
         state.effects.append(Note(Severity.DEBUG, f"the log was cut at op {from_op}, which nobody waits for"))
         return
     state.truncation = None
-    settled = [key for key, fate in state.unsettled.items() if fate.op >= from_op]
-    for key in settled:
-        del state.unsettled[key]
+    if truncation.settles:
+        for key in [key for key, fate in state.unsettled.items() if fate.op >= from_op]:
+            del state.unsettled[key]
     note_disk_progress(state)
     bootstrap_if_blank(state)
     promote(state)
@@ -149,15 +160,6 @@ def _unwind(state: ReplicaState, from_op: int) -> None:
         deny(state, entry.reply_to, NOT_COMMITTED)
     assert state.sequencer >= state.commit_max, "nothing committed is ever taken back"
     resync_prepare_timer(state)
-
-
-def _cut(state: ReplicaState, from_op: int) -> None:
-    """Forget the tail here and have the journal remove it, behind every append that was told."""
-    assert state.truncation is None or from_op < state.truncation.from_op
-    state.mirror.truncate_from(from_op)
-    state.truncation = TruncationState(from_op=from_op)
-    await_disk(state)
-    state.effects.append(Truncate(from_op))
 
 
 def _end(state: ReplicaState, first: LogPosition, verdict: Rollback) -> None:

@@ -7,22 +7,30 @@ has been told (rule 2), and `admission_barrier`, the op that must be applied bef
 A restarting replica hands in `RecoveredState`; everything else starts as the table of section 2 says.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import Final
 
+from levrier.actors.client_table.messages import ClientRequest
 from levrier.actors.consensus.effects import Effect
 from levrier.actors.consensus.log_mirror import LogMirror
+from levrier.actors.consensus.merge import Vote
+from levrier.actors.consensus.messages import InstallReady
 from levrier.actors.consensus.pipeline import PREPARE_QUEUE_CEILING, Pipeline
 from levrier.actors.consensus.quorum import REPLICAS_MAX, Quorums, quorums_of
-from levrier.actors.consensus.timeouts import NORMAL_HEARTBEAT_TICKS, Timeouts
+from levrier.actors.consensus.timeouts import NORMAL_HEARTBEAT_TICKS, VIEW_CHANGE_STATUS_TICKS, Timeouts
 from levrier.wire.headers import PrepareHeader
+from levrier.wire.prepare import Prepare
 
 PREPARE_QUEUE_DEPTH: Final = 32
 JOURNAL_SLOTS: Final = 16384
 CHECKPOINT_LOG_GROWTH_MIN: Final = 64 * 1024 * 1024
 """A log smaller than this never causes a checkpoint by its size, in bytes."""
+
+PROBE_ATTEMPTS_MAX: Final = 5
+"""View probes without an answer before a restarted replica elects."""
 
 SUPERBLOCK_FAILURES_MAX: Final = 120
 """Consecutive failed superblock writes after which the node ends (about two minutes); 0 never ends it."""
@@ -83,11 +91,19 @@ class ReplicaConfig:
     checkpoint_log_growth_min: int = CHECKPOINT_LOG_GROWTH_MIN
     superblock_failures_max: int = SUPERBLOCK_FAILURES_MAX
     bootstrap: bytes | None = field(default=None, repr=False)
+    incarnation: int = 1
+    """Random and not 0, fresh for each boot: tells the answer to this boot's probe from an older one."""
+
+    probe_attempts_max: int = PROBE_ATTEMPTS_MAX
+    heartbeat_ticks: int = NORMAL_HEARTBEAT_TICKS
+    view_change_ticks: int = VIEW_CHANGE_STATUS_TICKS
 
     def __post_init__(self) -> None:
         assert 1 <= self.replica_count <= REPLICAS_MAX
         assert 0 <= self.replica < self.replica_count
         assert 0 < self.prepare_queue_depth <= PREPARE_QUEUE_CEILING
+        assert self.incarnation != 0
+        assert self.probe_attempts_max > 0
         assert self.journal_slots > 2 * self.prepare_queue_depth, "a checkpoint at half of the slots must leave room"
 
 
@@ -98,6 +114,9 @@ class RecoveredState:
     `commit` is applied already. `headers` are the entries of the log from `max(snapshot_op, 1)` or the first one kept to the
     head, ascending, all durable. `log_size` and `snapshot_size` are bytes. `timestamp_floor` is that of the last applied
     prepare, `consensus_group_high` covers the whole log (D-07).
+
+    `commit_known` is the commit point that the superblock recorded with this view, 0 if none: what the log holds from there
+    on was reconciled with the view before the view was durable (D-16). `voter` is False for a learner.
     """
 
     view: int = 0
@@ -109,6 +128,8 @@ class RecoveredState:
     log_size: int = 0
     timestamp_floor: int = 0
     consensus_group_high: int = 0
+    commit_known: int = 0
+    voter: bool = True
 
     @property
     def head_op(self) -> int:
@@ -146,6 +167,9 @@ class GateState:
     in_flight: tuple[int, int] | None = None
     failures: int = 0
     retry_tick: int = 0
+    commit_durable: int = 0
+    """A commit point that the superblock names, at least."""
+    commit_in_flight: int = 0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -153,8 +177,91 @@ class TruncationState:
     """The one Truncate that may be outstanding. No Append is told meanwhile; completions at or above `from_op` are stale."""
 
     from_op: int
+    settles: bool = True
+    """Whether what is cut can never be committed any more, so that its requests are settled."""
     failures: int = 0
     retry_tick: int | None = None
+
+
+class Owed(IntFlag):
+    """Sends that waited for the view to be durable; judged again when it is, never replayed (D-11)."""
+
+    NOTHING = 0
+    START_VIEW_CHANGE = 1
+    DO_VIEW_CHANGE = 2
+    START_VIEW = 4
+    ACKNOWLEDGEMENTS = 8
+    FORWARDS = 16
+
+
+class ReadPurpose(IntEnum):
+    """Why entries were read from the journal."""
+
+    COMMIT = 0
+    VIEW_START = 1
+    SERVE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingRead:
+    """One Read that the journal has not answered; it answers in order. The last four fields belong to `SERVE`."""
+
+    purpose: ReadPurpose
+    from_op: int
+    to_op: int
+    peer: int = 0
+    nonce: int = 0
+    asked_from: int = 0
+    view: int = 0
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PendingLog:
+    """The merged log that a primary-elect must hold before it starts its view (8.6).
+
+    `named` are its headers by op, those committed elsewhere included; `headers` the announced ones, from the head down.
+    `next_op` is the lowest op that is not known to be covered.
+    """
+
+    head: int
+    commit_max: int
+    headers: tuple[PrepareHeader, ...]
+    named: dict[int, PrepareHeader]
+    votes: tuple[Vote, ...]
+    next_op: int
+    reconciled: bool = False
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class RepairSession:
+    """The one repair under way (section 10, D-12). `asked_from` is the first op of the last request."""
+
+    nonce: int
+    peer: int
+    to_op: int
+    asked_from: int
+    idle_ticks: int = 0
+    stalls: int = 0
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class TransferState:
+    """The one state transfer of this replica, as far as Consensus has a say in it (11)."""
+
+    attempt: int = 0
+    peer: int = 0
+    ready: InstallReady | None = None
+    is_ahead: bool = False
+    is_told: bool = False
+    """The install marker is in the commit stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiter:
+    """A forwarded session operation whose result is awaited until tick `deadline` (13)."""
+
+    request: ClientRequest
+    deadline: int
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -195,6 +302,41 @@ class ReplicaState:
     disk_waiting_since: int | None = None
     """The tick of the last durable progress while something is owed by the disk; None when nothing is (D-15)."""
 
+    voter: bool = True
+    probe_attempts: int = 0
+    start_view_change_votes: int = 0
+    """Bit r: replica r wants the present view."""
+    do_view_change_votes: dict[int, Vote] = field(default_factory=dict)
+    dvc_decided: bool = False
+    dvc_wanted: bool = False
+    """The own vote is due; it is cast once nothing is under way to the disk (rule 8)."""
+    sent_dvc: bool = False
+    pending: PendingLog | None = None
+    adopted: dict[int, PrepareHeader] = field(default_factory=dict)
+    """What the adopted view named, by op."""
+    unverified: set[int] = field(default_factory=set)
+    """Ops of the log that the present view has not been seen to share (D-16)."""
+    bodies: dict[int, Prepare] = field(default_factory=dict)
+    """Prepares above `apply_sent` that are in memory and not in the pipeline."""
+    applying: dict[int, int] = field(default_factory=dict)
+    """Client to op: entries that left the pipeline in a view change while their Apply was under way."""
+    owed: int = 0
+    """Flags of `Owed`."""
+    reads: deque[PendingRead] = field(default_factory=deque)
+    parked: list[tuple[Prepare, bool]] = field(default_factory=list)
+    """Prepares (True: of a repair) that came while the log was being cut; bounded by `PREPARE_QUEUE_CEILING`."""
+    repair: RepairSession | None = None
+    transfer: TransferState = field(default_factory=TransferState)
+    waiters: dict[int, Waiter] = field(default_factory=dict)
+    """By nonce, in order of their deadlines."""
+    forwarded: dict[int, tuple[int, int, int, bool]] = field(default_factory=dict)
+    """Number of a forwarded request's ticket to (replica, nonce, client, is_register)."""
+    offers: list[int] = field(default_factory=list)
+    """Tokens of offers that wait for a capture."""
+    next_nonce: int = 1
+    suspects: int = 0
+    """Bit r: replica r did not acknowledge in time, so the chain is not relied upon."""
+
     failed: bool = False
     effects: list[Effect] = field(default_factory=list)
 
@@ -212,6 +354,21 @@ class ReplicaState:
             and not self.ceded_primaryship
             and self.transfer_stage is TransferStage.IDLE
         )
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the group has this one replica only."""
+        return self.config.replica_count == 1
+
+    @property
+    def primary(self) -> int:
+        """The replica that leads the present view, by arithmetic."""
+        return self.view % self.config.replica_count
+
+    def mint_nonce(self) -> int:
+        """A number that this replica has not used before, not in an earlier life either; never 0 (13)."""
+        self.next_nonce = self.next_nonce + 1 & (1 << 64) - 1 or 1
+        return self.config.replica << 64 | self.next_nonce
 
     @property
     def is_past_barrier(self) -> bool:
@@ -243,6 +400,7 @@ def recovered_replica(
         assert recovered.commit == recovered.head_op, "a single replica commits its whole log at boot"
     head = recovered.headers[-1] if recovered.headers else None
     head_op = recovered.head_op
+    commit_max = max(recovered.commit, recovered.commit_known) if config.replica_count > 1 else recovered.commit
     state = ReplicaState(
         config=config,
         quorums=quorums_of(config.replica_count),
@@ -254,7 +412,7 @@ def recovered_replica(
         observed_newer_view=0,
         commit_min=recovered.commit,
         apply_sent=recovered.commit,
-        commit_max=recovered.commit,
+        commit_max=commit_max,
         sequencer=head_op,
         last_prepare_checksum=head.checksum if head is not None and head.op == head_op else 0,
         last_timestamp=max(recovered.timestamp_floor, head.timestamp if head is not None else 0),
@@ -265,17 +423,36 @@ def recovered_replica(
         consensus_group_high=recovered.consensus_group_high,
         pipeline=Pipeline(depth=config.prepare_queue_depth),
         mirror=LogMirror(headers=recovered.headers, snapshot_op=recovered.snapshot_op),
-        timeouts=Timeouts(replica=config.replica, group=config.group),
-        gate=GateState(view_durable=recovered.view, log_view_durable=recovered.log_view),
+        timeouts=Timeouts(
+            replica=config.replica,
+            group=config.group,
+            heartbeat_ticks=config.heartbeat_ticks,
+            view_change_ticks=config.view_change_ticks,
+        ),
+        gate=GateState(
+            view_durable=recovered.view, log_view_durable=recovered.log_view, commit_durable=recovered.commit_known
+        ),
         checkpoint=CheckpointState(
             snapshot_op=recovered.snapshot_op, snapshot_size=recovered.snapshot_size, log_size=recovered.log_size
         ),
+        voter=recovered.voter,
+        next_nonce=config.incarnation & (1 << 64) - 1,
     )
-    if state.is_primary:
+    _begin(state, recovered)
+    return state
+
+
+def _begin(state: ReplicaState, recovered: RecoveredState) -> None:
+    """A member that has a past joins as a backup and asks for the view; a blank one begins in view 0 (12, step 9)."""
+    has_past = recovered.head_op > 0 or recovered.view > 0 or not recovered.voter
+    if not state.is_alone and has_past:
+        state.status = Status.RECOVERING
+        state.ceded_primaryship = True
+        state.timeouts.request_start_view.start()
+    elif state.is_primary:
         state.timeouts.commit_message.start()
     else:
         state.timeouts.normal_heartbeat.start()
-    return state
 
 
 def assert_invariants(state: ReplicaState) -> None:
@@ -288,9 +465,15 @@ def assert_invariants(state: ReplicaState) -> None:
     pipeline = state.pipeline
     prepares = pipeline.prepares
     assert len(prepares) + pipeline.reserved <= pipeline.depth
-    if prepares and state.status is Status.NORMAL:
+    if prepares and state.is_acting_primary:
         assert prepares[0].prepare.header.op > commit_min
         assert prepares[-1].prepare.header.op <= state.sequencer
         assert state.timeouts.prepare.ticking
     assert state.checkpoint.snapshot_op <= commit_min
     assert state.truncation is None or pipeline.reserved == 0
+    if state.status is not Status.NORMAL or state.is_alone:
+        return
+    assert state.log_view == state.view
+    if not state.is_primary:
+        assert not prepares
+        assert not pipeline.requests

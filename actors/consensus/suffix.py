@@ -5,7 +5,7 @@ whose body can be had here; `nack` tells that this replica never held the op, wh
 is not a nack: at and below the commit point nothing is ever nacked. Pure; frames and votes are made of it elsewhere.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,11 +56,13 @@ def build_suffix(
     commit: int,
     journal_header: Callable[[int], PrepareHeader | None],
     adopted: Mapping[int, PrepareHeader],
+    silent: Collection[int] = (),
 ) -> Suffix:
     """The suffix of a replica whose head is `op` and whose commit point is `commit`.
 
     `adopted` are the headers that a backup's view named, by op, blanks included; a primary-elect's own merge is never put
-    in. A suffix wider than `DVC_HEADERS_MAX` loses its lowest ops.
+    in. A suffix wider than `DVC_HEADERS_MAX` loses its lowest ops. An op in `silent` is held, but cannot be vouched for: it is
+    blank without a nack (D-16).
     """
     head = max(op, max(adopted, default=0))
     floor = max(commit, 1, head - DVC_HEADERS_MAX + 1)
@@ -69,7 +71,7 @@ def build_suffix(
     headers: list[PrepareHeader] = []
     present = nack = 0
     for index, slot in enumerate(range(head, floor - 1, -1)):
-        held = journal_header(slot)
+        held = None if slot in silent else journal_header(slot)
         named = adopted.get(slot)
         if held is not None:
             headers.append(held)
@@ -78,6 +80,6 @@ def build_suffix(
             headers.append(named)
         else:
             headers.append(PrepareHeader.blank(slot))
-            if slot > commit:
+            if slot > commit and slot not in silent:
                 nack |= 1 << index
     return Suffix(head=head, headers=tuple(headers), present=present, nack=nack)

@@ -4,12 +4,16 @@ Timers first, in the order of section 3, then the backstops. A group of one repl
 nobody to retransmit to, to send a heartbeat to, or to elect.
 """
 
+from levrier.actors.consensus import forwarding, probe, repair, transfer, view_change
 from levrier.actors.consensus.admission import bootstrap_if_blank
 from levrier.actors.consensus.checkpoints import capture_if_due
-from levrier.actors.consensus.gate import is_disk_silent, retry_persist
+from levrier.actors.consensus.gate import retry_persist
+from levrier.actors.consensus.heartbeat import fire_commit_message, fire_normal_heartbeat
 from levrier.actors.consensus.normal import drive
+from levrier.actors.consensus.repair import maybe_request_repair
+from levrier.actors.consensus.retransmit import fire_prepare
 from levrier.actors.consensus.rollback import retry_truncate
-from levrier.actors.consensus.state import ReplicaState, Status
+from levrier.actors.consensus.state import ReplicaState, Status, TransferStage
 
 
 def pass_tick(state: ReplicaState) -> None:
@@ -17,33 +21,55 @@ def pass_tick(state: ReplicaState) -> None:
     state.ticks += 1
     timeouts = state.timeouts
     timeouts.tick()
+    if timeouts.normal_heartbeat.fired:
+        fire_normal_heartbeat(state)
+    if timeouts.start_view_change.fired:
+        _fire_start_view_change(state)
+    if timeouts.do_view_change.fired:
+        _fire_do_view_change(state)
     if timeouts.prepare.fired:
         fire_prepare(state)
     if timeouts.commit_message.fired:
         fire_commit_message(state)
+    if timeouts.request_start_view.fired:
+        probe.fire(state)
+    if timeouts.view_change_status.fired:
+        _fire_view_change_status(state)
     bootstrap_if_blank(state)
     drive(state)
     retry_truncate(state)
     retry_persist(state)
     capture_if_due(state)
+    if not state.is_alone:
+        _drive_recovery(state)
 
 
-def fire_prepare(state: ReplicaState) -> None:
-    """Something has been in the pipeline for long: retransmit it to whoever has not acknowledged, and wait longer.
-
-    A send to oneself is a no-op (section 3), so alone this only backs off.
-    """
-    timer = state.timeouts.prepare
-    if state.status is not Status.NORMAL or not state.is_acting_primary or state.pipeline.is_empty:
-        timer.stop()
-        return
-    timer.back_off(state.timeouts.jitter)
+def _fire_start_view_change(state: ReplicaState) -> None:
+    if state.status is Status.VIEW_CHANGE:
+        state.timeouts.start_view_change.reset()
+        view_change.send_start_view_change(state)
+    else:
+        state.timeouts.start_view_change.stop()
 
 
-def fire_commit_message(state: ReplicaState) -> None:
-    """The heartbeat of a primary is due; a primary whose disk is silent misses it (D-15)."""
-    if not state.is_primary or state.status is not Status.NORMAL:
-        return
-    state.timeouts.commit_message.reset()
-    if not is_disk_silent(state):
-        state.heartbeat_timestamp += 1
+def _fire_do_view_change(state: ReplicaState) -> None:
+    if state.status is Status.VIEW_CHANGE and state.sent_dvc and not (state.is_primary and state.dvc_decided):
+        state.timeouts.do_view_change.reset()
+        if not state.mirror.outstanding_count and state.truncation is None:
+            view_change.send_do_view_change(state, view_change.own_vote(state))
+
+
+def _fire_view_change_status(state: ReplicaState) -> None:
+    if state.status is Status.VIEW_CHANGE:
+        view_change.enter(state, state.view + 1)
+
+
+def _drive_recovery(state: ReplicaState) -> None:
+    """What a lost frame of a repair or of a transfer left behind."""
+    repair.pass_tick(state)
+    if state.waiters:
+        forwarding.pass_tick(state)
+    if state.transfer_stage is TransferStage.INSTALLING:
+        transfer.try_install(state)
+    if state.status is Status.NORMAL and not state.is_primary and state.apply_sent < state.commit_max:
+        maybe_request_repair(state, state.primary)

@@ -106,14 +106,21 @@ class Timeouts:
         "view_change_status",
     )
 
-    def __init__(self, *, replica: int, group: int) -> None:
+    def __init__(
+        self,
+        *,
+        replica: int,
+        group: int,
+        heartbeat_ticks: int = NORMAL_HEARTBEAT_TICKS,
+        view_change_ticks: int = VIEW_CHANGE_STATUS_TICKS,
+    ) -> None:
         self.jitter = Jitter(replica ^ group)
         self.prepare = Timeout(PREPARE_TICKS)
         self.commit_message = Timeout(COMMIT_MESSAGE_TICKS)
-        self.normal_heartbeat = Timeout(NORMAL_HEARTBEAT_TICKS)
+        self.normal_heartbeat = Timeout(heartbeat_ticks)
         self.start_view_change = Timeout(START_VIEW_CHANGE_TICKS)
         self.do_view_change = Timeout(DO_VIEW_CHANGE_TICKS)
-        self.view_change_status = Timeout(VIEW_CHANGE_STATUS_TICKS)
+        self.view_change_status = Timeout(view_change_ticks)
         self.request_start_view = Timeout(REQUEST_START_VIEW_TICKS)
 
     def tick(self) -> None:

@@ -8,7 +8,7 @@ from levrier.actors.client_table.messages import ClientRequest
 from levrier.actors.consensus.effects import Append, Apply, Deny, Effect, Evict, Note, Recheck
 from levrier.actors.consensus.messages import LogPosition, Outcome, Verdict
 from levrier.actors.consensus.replica import Replica
-from levrier.actors.consensus.state import RecoveredState, ReplicaConfig, ReplicaState
+from levrier.actors.consensus.state import RecoveredState, ReplicaConfig, ReplicaState, Status
 from levrier.wire.codes import Operation
 from levrier.wire.headers import PrepareHeader, RequestHeader
 from levrier.wire.prepare import METADATA_GROUP, Prepare, project
@@ -60,7 +60,25 @@ def replica_of(
     recovered: RecoveredState | None = None,
     clock: SettableClock | None = None,
 ) -> Replica:
-    """A replica that begins with what was recovered, or blank."""
+    """A replica that begins with what was recovered, or blank. A member of a group is Normal in its view already."""
+    replica = restarted(config, recovered=recovered, clock=clock)
+    state = replica.state
+    if state.status is Status.RECOVERING:
+        state.status = Status.NORMAL
+        state.ceded_primaryship = False
+        state.timeouts.request_start_view.stop()
+        timers = state.timeouts
+        (timers.commit_message if state.is_primary else timers.normal_heartbeat).start()
+    return replica
+
+
+def restarted(
+    config: ReplicaConfig | None = None,
+    *,
+    recovered: RecoveredState | None = None,
+    clock: SettableClock | None = None,
+) -> Replica:
+    """A replica as it begins."""
     return Replica(
         config=config or config_of(),
         recovered=recovered or RecoveredState(),

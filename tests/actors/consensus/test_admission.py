@@ -2,7 +2,7 @@
 
 import pytest
 
-from levrier.actors.consensus.effects import Append
+from levrier.actors.consensus.effects import Append, Send
 from levrier.actors.consensus.messages import Outcome
 from levrier.actors.consensus.replica import Replica
 from levrier.actors.consensus.state import RecoveredState, Status, TransferStage
@@ -114,10 +114,11 @@ def test_a_replica_that_is_not_normal_says_58(status: Status) -> None:
 
 
 def test_another_users_registration_is_refused_for_good_only_by_a_caught_up_primary() -> None:
-    """BR-27, C-228: elsewhere the answer can be retried."""
+    """BR-27, C-228: a backup asks its primary, whoever is not ready says so."""
     register = verdict_on(request_of(1, operation=int(Operation.REGISTER)), Outcome.OWNED_BY_ANOTHER_USER)
     assert evictions(replica_of().on_verdict(register)) == [(1, EvictionReason.SESSION_ERROR)]
-    assert denials(replica_of(config_of(replica_count=3, replica=1)).on_verdict(register)) == [(1, 58)]
+    forwarded = replica_of(config_of(replica_count=3, replica=1)).on_verdict(register)
+    assert (evictions(forwarded), denials(forwarded), len(of_type(forwarded, Send))) == ([], [], 1)
     assert denials(barred_replica().on_verdict(register)) == [(1, 57)]
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from levrier.actors.consensus.acks import acknowledge_durable, advance_commit, count_acknowledgement
 from levrier.actors.consensus.effects import Append, Apply, Note
 from levrier.actors.consensus.messages import LogPosition
-from levrier.actors.consensus.normal import acknowledge_durable, advance_commit, count_acknowledgement
 from levrier.actors.consensus.state import RecoveredState, Status
 from tests.actors.consensus.builders import (
     admit,

@@ -1,0 +1,188 @@
+"""Asking peers for entries, one session at a time (section 10, D-12).
+
+A session is closed by a view change, asks another replica after three stalls, and believes nobody: what it gets goes through
+the same gate as a live prepare, and is applied only once it is proven (D-16). Serving is in `serving`.
+"""
+
+from typing import Final
+
+from levrier.actors.consensus.effects import Note, Severity
+from levrier.actors.consensus.frames import send
+from levrier.actors.consensus.gate import may_append_unproven
+from levrier.actors.consensus.log_gate import follows, is_vouched_for, make_way, park, submit
+from levrier.actors.consensus.state import PendingLog, RepairSession, ReplicaState, Status
+from levrier.actors.consensus.verified import first_unmet, verify
+from levrier.wire.prepare import Prepare
+from levrier.wire.replica_headers import RepairRangeReplyHeader, RequestPreparesHeader
+
+REPAIR_RETRY_TICKS: Final = 100
+STALLS_MAX: Final = 3
+"""Stalls after which another peer is asked."""
+
+REPAIR_DONE: Final = 20
+RANGE_EVICTED: Final = 21
+
+
+def maybe_request_repair(state: ReplicaState, peer: int) -> None:
+    """Open a session for what is committed and not here, if there is such a thing and none is open."""
+    if state.status is not Status.NORMAL or state.is_transferring or state.repair is not None or state.is_alone:
+        return
+    missing = first_unmet(state, state.apply_sent + 1, state.commit_max)
+    if missing is None:
+        return
+    if peer == state.config.replica:
+        peer = _next_peer(state, peer)
+    open_session(state, peer=peer, from_op=missing, to_op=state.commit_max)
+
+
+def open_session(state: ReplicaState, *, peer: int, from_op: int, to_op: int) -> None:
+    """Ask a peer for a range."""
+    assert state.repair is None
+    state.repair = RepairSession(nonce=state.mint_nonce(), peer=peer, to_op=to_op, asked_from=from_op)
+    _ask(state, state.repair, from_op)
+
+
+def close_session(state: ReplicaState) -> None:
+    """End the session, whatever it was about."""
+    state.repair = None
+
+
+def missing_of(state: ReplicaState, session: RepairSession) -> int | None:
+    """The first op that the session still has to bring; None when it has brought all."""
+    pending = state.pending
+    if pending is None:
+        return first_unmet(state, state.apply_sent + 1, session.to_op)
+    return first_uncovered(state, pending)
+
+
+def first_uncovered(state: ReplicaState, pending: PendingLog) -> int | None:
+    """The lowest op above what is applied that the merged log needs and this log does not hold so (8.6, C-137, C-138)."""
+    mirror = state.mirror
+    op = max(pending.next_op, state.apply_sent + 1, mirror.snapshot_op + 1)
+    while op <= pending.head:
+        held = mirror.header(op)
+        named = pending.named.get(op)
+        if held is None or (named is not None and named.checksum and held.checksum not in (0, named.checksum)):
+            break
+        op += 1
+    pending.next_op = op
+    return op if op <= pending.head else None
+
+
+def is_in_scope(state: ReplicaState, op: int) -> bool:
+    """Whether a repaired entry of this op is of any use (C-132 to C-135).
+
+    A primary-elect needs its parked log, and what lies between its own log and that one, since a log has no holes here.
+    """
+    pending = state.pending
+    if pending is not None and state.is_primary:
+        return max(state.apply_sent, state.mirror.snapshot_op) < op <= pending.head
+    return op > state.apply_sent
+
+
+def receive_repair_prepare(state: ReplicaState, prepare: Prepare) -> None:
+    """An entry that somebody says was asked for."""
+    session = state.repair
+    header = prepare.header
+    op = header.op
+    if session is None or op > session.to_op or not is_in_scope(state, op) or state.is_transferring:
+        return
+    vouched = is_vouched_for(state, prepare)
+    names = state.pending.named if state.pending is not None else state.adopted
+    named = names.get(op)
+    if named is not None and not named.is_blank and not vouched:
+        return
+    held = state.mirror.header(op)
+    if held is not None and held.checksum == header.checksum:
+        if vouched and state.status is Status.NORMAL:
+            verify(state, op)
+        return
+    if held is not None and not (op <= state.commit_max or vouched):
+        return
+    if held is not None and not make_way(state, op):
+        return
+    if state.truncation is not None:
+        park(state, prepare, is_repair=True)
+        return
+    if not vouched and state.status is Status.NORMAL and not may_append_unproven(state, op):
+        return
+    if follows(state, prepare):
+        submit(state, prepare, is_proven=vouched and state.status is Status.NORMAL)
+
+
+def receive_done(state: ReplicaState, header: RepairRangeReplyHeader) -> None:
+    """The peer has sent what it had. What counts is what came."""
+    session = state.repair
+    if session is None or session.nonce != header.nonce or header.command != REPAIR_DONE:
+        return
+    missing = missing_of(state, session)
+    if missing is None:
+        close_session(state)
+    elif missing > session.asked_from:
+        _ask(state, session, missing)
+
+
+def is_evicted(state: ReplicaState, header: RepairRangeReplyHeader) -> bool:
+    """Whether the peer of the session says that it keeps no such entries any more. That ends the session."""
+    session = state.repair
+    if session is None or session.nonce != header.nonce or header.command != RANGE_EVICTED:
+        return False
+    missing = missing_of(state, session)
+    if missing is None or missing >= header.op:
+        return False
+    state.effects.append(
+        Note(
+            Severity.WARNING, f"replica {session.peer} keeps nothing below op {header.op}, op {missing} is missing here"
+        )
+    )
+    close_session(state)
+    return True
+
+
+def pass_tick(state: ReplicaState) -> None:
+    """Ask again when a session has waited for long; another peer after a few times."""
+    session = state.repair
+    if session is None:
+        return
+    session.idle_ticks += 1
+    if session.idle_ticks < REPAIR_RETRY_TICKS:
+        return
+    session.idle_ticks = 0
+    if state.status is not Status.NORMAL and state.pending is None:
+        close_session(state)
+        return
+    missing = missing_of(state, session)
+    if missing is None:
+        close_session(state)
+        return
+    if missing == session.asked_from:
+        session.stalls += 1
+    if session.stalls >= STALLS_MAX:
+        session.stalls = 0
+        session.peer = _next_peer(state, session.peer)
+        session.nonce = state.mint_nonce()
+    _ask(state, session, missing)
+
+
+def _next_peer(state: ReplicaState, peer: int) -> int:
+    count = state.config.replica_count
+    following = (peer + 1) % count
+    return following if following != state.config.replica else (following + 1) % count
+
+
+def _ask(state: ReplicaState, session: RepairSession, from_op: int) -> None:
+    config = state.config
+    session.asked_from = from_op
+    send(
+        state,
+        session.peer,
+        RequestPreparesHeader(
+            cluster=config.cluster,
+            group=config.group,
+            replica=config.replica,
+            view=state.view,
+            nonce=session.nonce,
+            from_op=from_op,
+            to_op=session.to_op,
+        ),
+    )
