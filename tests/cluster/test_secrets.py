@@ -1,7 +1,12 @@
-"""No password and no token is found anywhere but in the one answer that shows it (D-20, BR-33, design section 3 rule 7)."""
+"""No password and no token is found anywhere but in the one answer that shows it (D-20, design section 3 rule 7).
+
+These are the parts of BR-33 and BR-36 that one node and TCP can show.
+"""
 
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from loguru import logger
@@ -16,6 +21,7 @@ from levrier.wire.permissions import Permissions
 from levrier.wire.protocol_version import CURRENT
 from levrier.wire.replies import result_payload
 from levrier.wire.requests.login import LoginWithToken
+from levrier.wire.requests.system import GetSnapshotFile
 from levrier.wire.requests.tokens import CreatePersonalAccessToken
 from levrier.wire.requests.users import ChangePassword, CreateUser, GetUser, UpdateUser
 from levrier.wire.responses.login import LoginResponse
@@ -28,6 +34,7 @@ TOKEN_NAME = "marked-token"
 ALICE = Identifier(USER)
 SMALL = NodeConfig(journal_slots=256)
 TO_A_CHECKPOINT = 160
+ASK_ALL = GetSnapshotFile(compression=1, types=(100,)).encode()
 CREATE_TOKEN = CreatePersonalAccessToken(name=TOKEN_NAME, expiry=0).encode()
 
 
@@ -93,7 +100,7 @@ def write_secrets(server: Server, frames: list[bytes]) -> str:
 
 
 def test_secrets_are_in_no_log_line_no_file_and_no_other_frame(tmp_path: Path, lines: list[str]) -> None:
-    """BR-33, D-20: the markers are searched for in the log at every level, the journal, the snapshot and all answers."""
+    """D-20: the markers are searched for in the log at every level, journal, snapshot, archive and all answers."""
     frames: list[bytes] = []
     data = tmp_path / "node"
     with Server(data=data, config=SMALL) as server:
@@ -101,9 +108,12 @@ def test_secrets_are_in_no_log_line_no_file_and_no_other_frame(tmp_path: Path, l
         server.restart()
         with user_session(server, SECOND, client=6) as session:
             frames.append(session.query(CommandCode.GET_USERS))
+            archive = session.query(CommandCode.GET_SNAPSHOT_FILE, ASK_ALL)
         with RawClient(server.host, server.port, client=7) as bearer:
             assert code(token_login(bearer, token)) == 0
             assert code(token_login(bearer, token + "x")) == 0, "bound already"
+    with ZipFile(BytesIO(archive)) as opened:
+        frames += [opened.read(name) for name in opened.namelist()]
     files = {path.name: path.read_bytes() for path in sorted(data.rglob("*")) if path.is_file()}
     assert USER.encode() in files["snapshot.bin"], "nothing would be found, whatever it holds"
     assert TOKEN_NAME.encode() in files["snapshot.bin"]
@@ -148,7 +158,7 @@ def test_the_cap_on_tokens_is_a_setting(tmp_path: Path) -> None:
 
 
 def test_an_expired_token_does_not_log_in(tmp_path: Path) -> None:
-    """BR-36: one microsecond is over before the login comes."""
+    """Wire 9.2: one microsecond is over before the login comes."""
     with Server(data=tmp_path / "node") as server:
         with RawClient(server.host, server.port, client=8) as session:
             session.register()

@@ -151,7 +151,7 @@ def test_a_taken_name_and_an_impossible_one_are_refused(server: Server, user: st
 
 
 def test_a_password_is_changed_with_the_current_one(server: Server, user: str) -> None:
-    """BR-33, D-20: and what was changed holds after a restart of the node."""
+    """D-20: and what was changed holds after a restart of the node."""
 
     async def body() -> None:
         async with logged_in(server.address) as root:
@@ -243,7 +243,7 @@ def test_the_sessions_of_a_deleted_user_end(server: Server, user: str) -> None:
 
 
 def test_a_token_logs_in_until_it_is_deleted(server: Server, user: str) -> None:
-    """BR-36: made through one connection and used through another, before and after a restart of the node."""
+    """D-19: made through one connection and used through another, before and after a restart of the node."""
 
     async def used() -> str:
         async with logged_in(server.address) as root:

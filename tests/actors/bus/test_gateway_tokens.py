@@ -199,7 +199,7 @@ def test_a_login_with_a_token(expires_at: int | None) -> None:
 def test_a_token_that_is_refused(
     user_id: int | None, active: bool, expires_at: int | None, reason: EvictionReason
 ) -> None:
-    """BR-36: unknown and expired alike, by the clock of the node; an inactive owner is told so (wire 9.2)."""
+    """Wire 9.2: unknown and expired alike, by the clock of the node; an inactive owner is told so."""
     rig = Rig()
     rig.tell(owner(asked_token(rig), user_id=user_id, active=active, expires_at=expires_at))
     assert rig.answer().reason is reason

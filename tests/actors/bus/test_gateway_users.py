@@ -56,7 +56,7 @@ def change(current: str = "old", new: str = "new") -> bytes:
 
 
 def test_a_new_user_is_hashed_once_and_logged_with_the_hash(rig: Rig) -> None:
-    """BR-33: the request's stamp stays that of the client, so that a retransmit is recognised."""
+    """D-20: the request's stamp stays that of the client, so that a retransmit is recognised."""
     frame = create()
     rig.send(frame)
     asked = rig.take(HashPassword)

@@ -76,7 +76,7 @@ def test_an_expiring_token_leaves_the_expiry_index() -> None:
 
 
 def test_a_gated_delete_waits_for_the_expiry() -> None:
-    """S-029, BR-37: judged by the timestamp of the op, at which it has expired when the two are equal."""
+    """S-029: judged by the timestamp of the op, at which it has expired when the two are equal."""
     log = users(1)
     log.create_token(1, "soon", 3)
     expires_at = log.now + 3
