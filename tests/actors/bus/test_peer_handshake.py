@@ -94,6 +94,15 @@ def test_another_cluster_is_refused_with_both_values(secret: LinkSecret | None) 
         assert f"{own.cluster:032x}" in said
 
 
+def test_a_challenge_of_another_cluster_is_refused_with_both_values() -> None:
+    """Also where the acceptor does not mind: the dialer prints both ids, not a failed proof."""
+    calling = dialer(identity(0, secret=SECRET), 1)
+    foreign = identity(1, name="staging").cluster
+    step = calling.on_frame(Handshake(command=15, cluster=foreign, replica=1, nonce=b"n" * 32).encode())
+    assert f"{foreign:032x}" in reason(step)
+    assert f"{CLUSTER:032x}" in reason(step)
+
+
 @pytest.mark.parametrize("sender", [1, 2, 31, 255])
 def test_a_dialer_whose_id_is_not_lower_is_refused(sender: int) -> None:
     hello = Handshake(command=14, cluster=CLUSTER, replica=sender).encode()
