@@ -211,6 +211,47 @@ def credentials(
     )
 
 
+def surveyed(
+    ticket: bus.Ticket,
+    *,
+    permitted: bool = True,
+    memberships: dict[int, tuple[tuple[int, int, int], ...]] | None = None,
+    commit: int = 33,
+) -> bus.Surveyed:
+    """What Metadata says of a small catalogue, at commit 33 unless told."""
+    return bus.Surveyed(
+        ticket=ticket,
+        permitted=permitted,
+        streams=1,
+        topics=2,
+        partitions=3,
+        groups=4,
+        memberships={} if memberships is None else memberships,
+        commit=commit,
+    )
+
+
+def node_status(ticket: bus.Ticket) -> bus.NodeStatus:
+    """A healthy primary."""
+    return bus.NodeStatus(
+        ticket=ticket,
+        replica=0,
+        replica_count=1,
+        is_primary=True,
+        state="normal",
+        view=2,
+        log_view=2,
+        op=21,
+        commit=20,
+        applied=20,
+        checkpoint=10,
+        checkpoints=1,
+        log_bytes=4096,
+        pipeline=1,
+        queued=0,
+    )
+
+
 def ticket_of(preflight: Preflight) -> bus.Ticket:
     """The ticket of a request that somebody waits for."""
     ticket = preflight.request.ticket

@@ -1,23 +1,33 @@
 """Whatever arrives in whatever order: one frame for each request, in the order of the requests, none too many (rule 7)."""
 
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from levrier.actors.bus import messages as bus
-from levrier.actors.bus.effects import GatewayEffect, VerifyPassword
+from levrier.actors.bus.effects import BuildArchive, GatewayEffect, VerifyPassword
 from levrier.actors.client_table.messages import Preflight
 from levrier.actors.consensus.messages import StatusQuery
-from levrier.actors.metadata.messages import FindCredentials, FindSegmentSize, Query
+from levrier.actors.metadata.messages import FindCredentials, FindSegmentSize, Query, Survey
 from levrier.wire.codes import LEVRIER_STATUS, CommandCode, EvictionReason, Operation
 from levrier.wire.headers import RequestHeader
 from levrier.wire.identifiers import Identifier
 from levrier.wire.options import KIND_UINT64, OptionEntry, encode_block
 from levrier.wire.replies import result_rejection, result_success
 from levrier.wire.requests.streams import CreateStream
+from levrier.wire.requests.system import GetSnapshotFile
 from levrier.wire.requests.topics import UpdateTopic
-from tests.actors.bus.rig import CLIENT, Rig, committed, credentials, query, register, request, ticket_of
+from tests.actors.bus.rig import (
+    CLIENT,
+    Rig,
+    committed,
+    credentials,
+    node_status,
+    query,
+    register,
+    request,
+    surveyed,
+    ticket_of,
+)
 
 CAP = UpdateTopic(
     stream=Identifier(1),
@@ -30,6 +40,8 @@ POOL = [
     query(CommandCode.GET_STREAMS),
     query(CommandCode.GET_CLUSTER_METADATA),
     query(CommandCode.GET_CLIENTS),
+    query(CommandCode.GET_STATS, b"x"),
+    query(CommandCode.GET_SNAPSHOT_FILE, GetSnapshotFile(compression=1, types=()).encode()),
     query(CommandCode.GET_STREAM, client=CLIENT + 1),
     query(LEVRIER_STATUS),
     query(9999),
@@ -46,8 +58,6 @@ POOL = [
     request(250, b""),
     request(Operation.DELETE_STREAM, b"", session=0),
 ]
-
-STATUS: dict[str, Any] = dict.fromkeys(("replica", "replica_count", "view", "log_view", "op", "commit", "applied", "checkpoint", "checkpoints", "log_bytes", "pipeline", "queued"), 1)  # fmt: skip
 
 
 def possible_answers(effect: GatewayEffect, op: int) -> list[bus.Answer]:
@@ -66,8 +76,6 @@ def possible_answers(effect: GatewayEffect, op: int) -> list[bus.Answer]:
             return [bus.SegmentSize(ticket=ticket, segment_size=size) for size in (None, 1 << 20)]
         case Query(ticket=ticket):
             return [bus.QueryAnswer(ticket=ticket, status=status, body=b"", commit=op) for status in (0, 41, 57)]
-        case StatusQuery(ticket=ticket):
-            return [bus.NodeStatus(ticket=ticket, is_primary=True, state="normal", **STATUS)]
         case Preflight(request=asked):
             header = asked.header
             ticket = ticket_of(effect)
@@ -84,6 +92,19 @@ def possible_answers(effect: GatewayEffect, op: int) -> list[bus.Answer]:
                     for reason in (EvictionReason.NO_SESSION, EvictionReason.SESSION_TOO_LOW)
                 ),
             ]
+        case _:
+            return answers_about_the_node(effect, op)
+
+
+def answers_about_the_node(effect: GatewayEffect, op: int) -> list[bus.Answer]:
+    """What is asked for commands about the node."""
+    match effect:
+        case Survey(ticket=ticket):
+            return [surveyed(ticket, permitted=permitted, commit=op) for permitted in (True, False)]
+        case BuildArchive(ticket=ticket):
+            return [bus.ArchiveBuilt(ticket=ticket, archive=built) for built in (b"PK", None)]
+        case StatusQuery(ticket=ticket):
+            return [node_status(ticket)]
         case _:
             raise AssertionError(f"unexpected {effect}")
 

@@ -6,13 +6,12 @@ from dataclasses import replace
 import pytest
 
 from levrier.actors.bus import messages as bus
-from levrier.actors.bus import queries
+from levrier.actors.bus import queries, system
 from levrier.actors.consensus.messages import StatusQuery
 from levrier.actors.metadata.messages import Query
 from levrier.wire.codes import LEVRIER_STATUS, OPERATION_OF_COMMAND, CommandCode, EvictionReason
-from levrier.wire.requests.system import GetClient
-from levrier.wire.responses.system import ClientDetails, ClientList, ClusterMetadata
-from tests.actors.bus.rig import CLIENT, CLUSTER, CONNECTION, EPOCH, SETTINGS, Rig, query
+from levrier.wire.responses.system import ClusterMetadata
+from tests.actors.bus.rig import CLIENT, CLUSTER, EPOCH, SETTINGS, Rig, query
 
 OLD_LOGINS = {CommandCode.LOGIN_USER, CommandCode.LOGIN_WITH_PERSONAL_ACCESS_TOKEN}
 
@@ -88,6 +87,7 @@ def test_a_replicated_code_that_comes_as_a_query_is_unavailable(rig: Rig, code: 
         - OLD_LOGINS
         - queries.FROM_METADATA
         - queries.LOCAL.keys()
+        - system.SURVEYED.keys()
         - {CommandCode.PING}
     ),
 )
@@ -104,36 +104,6 @@ def test_an_unknown_code_is_an_invalid_command_and_keeps_the_connection(rig: Rig
 
 def test_a_query_under_another_client_id_is_evicted(rig: Rig) -> None:
     assert rig.ask(query(CommandCode.GET_STREAMS, client=CLIENT + 1)).reason is EvictionReason.NO_SESSION
-
-
-def test_get_me_shows_the_own_connection(rig: Rig) -> None:
-    details = ClientDetails.decode(rig.ask(query(CommandCode.GET_ME)).body)
-    assert (details.client.client_id, details.client.user_id) == (CONNECTION, 0)
-    assert (details.client.address, details.client.transport) == ("192.0.2.1:40000", 1)
-
-
-def test_get_clients_shows_every_connection_and_who_is_not_logged_in(rig: Rig) -> None:
-    rig.registry.opened(9, "192.0.2.2:1")
-    clients = ClientList.decode(rig.ask(query(CommandCode.GET_CLIENTS)).body).clients
-    assert [(client.client_id, client.user_id) for client in clients] == [(CONNECTION, 0), (9, 2**32 - 1)]
-
-
-def test_get_client_finds_one_connection_or_answers_with_nothing(rig: Rig) -> None:
-    found = rig.ask(query(CommandCode.GET_CLIENT, GetClient(client_id=CONNECTION).encode()))
-    assert ClientDetails.decode(found.body).client.client_id == CONNECTION
-    missing = rig.ask(query(CommandCode.GET_CLIENT, GetClient(client_id=1234).encode()))
-    assert (missing.status, missing.body) == (0, b"")
-    assert rig.ask(query(CommandCode.GET_CLIENT, b"")).status == 3
-
-
-@pytest.mark.parametrize(
-    ("code", "body"), [(CommandCode.GET_CLIENTS, b""), (CommandCode.GET_CLIENT, GetClient(client_id=1).encode())]
-)
-def test_other_connections_are_shown_to_root_only(code: CommandCode, body: bytes) -> None:
-    rig = Rig()
-    rig.log_in(user_id=5)
-    assert rig.ask(query(code, body)).status == 41
-    assert rig.ask(query(CommandCode.GET_ME)).status == 0
 
 
 def test_the_status_is_what_consensus_says_and_what_the_node_adds(rig: Rig) -> None:

@@ -18,6 +18,7 @@ from levrier.wire.identifiers import Identifier
 from levrier.wire.options import KIND_BOOL, KIND_STRING, KIND_UINT64, OptionEntry, encode_block
 from levrier.wire.permissions import Permissions
 from levrier.wire.replies import result_success
+from levrier.wire.requests.groups import CreateConsumerGroup, DeleteConsumerGroup
 from levrier.wire.requests.partitions import CreatePartitions, DeletePartitions
 from levrier.wire.requests.streams import CreateStream, DeleteStream, PurgeStream, UpdateStream
 from levrier.wire.requests.topics import CreateTopic, DeleteTopic, PurgeTopic, UpdateTopic
@@ -50,6 +51,8 @@ BODIES = {
     Operation.PURGE_TOPIC: PurgeTopic(stream=STREAM, topic=TOPIC).encode(),
     Operation.CREATE_PARTITIONS: CreatePartitions(stream=STREAM, topic=TOPIC, partitions_count=2).encode(),
     Operation.DELETE_PARTITIONS: DeletePartitions(stream=STREAM, topic=TOPIC, partitions_count=2).encode(),
+    Operation.CREATE_CONSUMER_GROUP: CreateConsumerGroup(stream=STREAM, topic=TOPIC, name="group").encode(),
+    Operation.DELETE_CONSUMER_GROUP: DeleteConsumerGroup(stream=STREAM, topic=TOPIC, group=TOPIC).encode(),
     Operation.UPDATE_USER: UpdateUser(user=USER, username="bob").encode(),
     Operation.DELETE_USER: DeleteUser(user=USER).encode(),
     Operation.UPDATE_PERMISSIONS: UpdatePermissions(user=USER, permissions=Permissions.root()).encode(),
@@ -59,6 +62,9 @@ REWRITTEN = {
     Operation.CHANGE_PASSWORD,
     Operation.CREATE_PERSONAL_ACCESS_TOKEN,
     Operation.DELETE_PERSONAL_ACCESS_TOKEN,
+    Operation.DELETE_SEGMENTS,
+    Operation.JOIN_CONSUMER_GROUP,
+    Operation.LEAVE_CONSUMER_GROUP,
 }
 """Operations whose body in the log is another one than the client's: see the tests of each."""
 
