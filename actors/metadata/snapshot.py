@@ -30,8 +30,11 @@ from levrier.actors.metadata.tokens import Token
 from levrier.actors.metadata.users import ACTIVE, INACTIVE, User
 from levrier.wire.permissions import Permissions
 
-CHUNK_SIZE: Final = 48 * 1024
-"""A chunk is given out when it has this many bytes; the piece that filled it may exceed it by some 16 KiB."""
+CHUNK_SIZE: Final = 8 * 1024
+"""A chunk is given out when it has this many bytes; the piece that filled it may exceed it by some 16 KiB.
+
+Making one chunk takes less than a millisecond, so that a checkpoint never holds the interpreter for long.
+"""
 
 _PARTITIONS_IN_PIECE: Final = 256
 _PARTITION_SIZE_MAX: Final = 1 + 6 * 9
