@@ -102,7 +102,7 @@ def test_new_and_deleted_partitions_are_dealt_out(server: Server, stream: str, p
     run(body)
 
 
-def test_s_172_a_logout_ends_the_membership(server: Server, stream: str) -> None:
+def test_a_logout_ends_the_membership(server: Server, stream: str) -> None:
     async def body() -> None:
         async with logged_in(server.address) as watcher:
             await topic_with_group(watcher, stream)
@@ -173,7 +173,7 @@ REFUSED = [
 def test_br_43_what_is_missing_is_an_error(
     server: Server, stream: str, call: str, names: tuple[str, ...], message: str
 ) -> None:
-    """BR-43, S-076 to S-088 over TCP; a repeated call fails with the same error."""
+    """BR-43 over TCP; a repeated call fails with the same error."""
 
     async def body() -> None:
         async with logged_in(server.address) as client:

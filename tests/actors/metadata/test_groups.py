@@ -63,7 +63,10 @@ REJECTED: list[tuple[str, int, GroupStep]] = [
 
 @pytest.mark.parametrize(("case", "code", "step"), REJECTED, ids=[f"{row[0]} {row[1]}" for row in REJECTED])
 def test_the_first_missing_thing_names_the_code_and_nothing_changes(case: str, code: int, step: GroupStep) -> None:
-    """S-076 to S-079, S-081 to S-083, S-085 to S-088, S-174; BR-43: the result section holds the code and nothing else."""
+    """The result section holds the code and nothing else, and the op leaves no trace: BR-43, S-174.
+
+    S-076, S-077, S-078, S-079 create and delete; S-081, S-082, S-083 join; S-085, S-086, S-087, S-088 leave.
+    """
     log = with_group(4, A, B)
     unchanged = Unchanged.of(log)
     assert step(log) == Applied(code, result_rejection(code))
