@@ -189,7 +189,7 @@ def test_a_snapshot_with_sessions_keeps_them() -> None:
 
 
 def test_a_retry_after_replay_gets_the_cached_reply() -> None:
-    """S-111: Register at op 1, request 1 at op 2: request 1 is replayed byte for byte, request 2 is new."""
+    """S-111, C-242: Register at op 1, request 1 at op 2: request 1 is replayed byte for byte, request 2 is new."""
     disk = Disk()
     disk.entry(1, operation=REGISTER, request=0)
     done = disk.entry(2, request=1)

@@ -17,7 +17,7 @@ LONG_SEEDS = 1_000
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_seed_keeps_every_promise(seed: int) -> None:
-    """BR-51 and BR-52 on one node: after a crash or a full disk everything acknowledged is there, without a manual step."""
+    """BR-51, BR-52 and C-241 on one node: after a crash or a full disk everything acknowledged is there, without a manual step."""
     node = play(seed)
     assert node.crashes >= node.crashes_wanted
     assert node.highest_checkpoint > 0

@@ -1,6 +1,6 @@
 """The acceptance cases: which there are, which tests prove them, and the table `tests/CASES.md`.
 
-A test proves a case by naming it in its own docstring (`C-148`) or in its name (`test_c148_...`).
+A test proves a case by naming it in its own docstring (`C-148`, or `C-148 to C-150`) or in its name (`test_c148_...`).
 `python -m tests.tidy.cases` writes the table anew: it keeps the reasons of cases that still wait.
 """
 
@@ -21,6 +21,7 @@ CASES = [
     *(f"B-{number:03}" for number in range(1, 17)),
 ]
 _CITATION = re.compile(r"\b(?:C-\d{3}|S-\d{3}|BR-\d{2}|A-\d{3}|B-\d{3})\b")
+_RANGE = re.compile(r"\b([A-Z]+)-(\d+) to \1-(\d+)\b")
 _NAMED = re.compile(r"_(c|s|br|a|b)_?(\d{2,3})(?=_|$)")
 _ROW = re.compile(r"^\| (?P<case>[A-Z]+-\d+) \| (?P<text>.*) \|$")
 WAITS = "waits: "
@@ -33,10 +34,20 @@ def citations() -> dict[str, list[str]]:
         for node in ast.walk(parse(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 named = {f"{kind.upper()}-{number}" for kind, number in _NAMED.findall(node.name)}
-                for case in sorted(named.union(_CITATION.findall(ast.get_docstring(node) or ""))):
+                for case in sorted(named | _cited(ast.get_docstring(node) or "")):
                     name = f"{path.relative_to(ROOT / 'tests')}::{node.name}"
                     found.setdefault(case, []).append(name)
     return found
+
+
+def _cited(text: str) -> set[str]:
+    """Cases in running text; `S-076 to S-079` names four."""
+    ranges = (
+        f"{kind}-{number:0{len(first)}}"
+        for kind, first, last in _RANGE.findall(text)
+        for number in range(int(first), int(last) + 1)
+    )
+    return {*_CITATION.findall(text), *ranges}
 
 
 def rows(table: Path = TABLE) -> dict[str, str]:
