@@ -222,9 +222,10 @@ class Node:
         try:
             return TcpTransport(loop=self._runtime.loop, host=address.host, port=address.port)
         except OSError as error:
+            # The text of a bind is asyncio's and repeats the address; an unknown host has no number that has a text.
+            reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror
             raise BootRefused(
-                f"cannot listen on {address}: {os.strerror(error.errno or 0)}; "
-                "choose another --listen, or port 0 for a free one",
+                f"cannot listen on {address}: {reason}; choose another --listen, or port 0 for a free one",
                 ExitStatus.IN_USE,
             ) from error
 

@@ -12,9 +12,14 @@ from levrier.cluster.cli.asking import Asking
 from levrier.cluster.cli.output import CommandFailed, print_record, say
 
 
+_LOADS = ", ".join(Load)
+
+
 def bench(  # noqa: PLR0917 - each is an option of the command line.
     asking: Asking,
-    operation: Annotated[Load, typer.Option("--operation", "-o", help="What each request does.")] = Load.UPDATE_STREAM,
+    operation: Annotated[
+        Load, typer.Option("--operation", "-o", metavar="NAME", help=f"What each request does: {_LOADS}.")
+    ] = Load.UPDATE_STREAM,
     concurrency: Annotated[
         int,
         typer.Option("--concurrency", "-n", min=1, max=4000, help="Connections, each with one request outstanding."),

@@ -178,6 +178,18 @@ def test_a_damaged_directory_is_refused_and_kept(tmp_path: Path) -> None:
     assert superblock.read_bytes() == bytes(content)
 
 
+def test_a_restart_that_is_refused_leaves_what_can_be_stopped(tmp_path: Path) -> None:
+    server = Server()
+    superblock = server.data / "metadata" / "superblock.a"
+    superblock.write_bytes(b"no superblock at all")
+    with pytest.raises(BootRefused, match="superblock"):
+        server.restart()
+    assert not server.running
+    assert is_free(server)
+    server.stop()
+    assert not server.data.exists()
+
+
 def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     with Server(data=tmp_path / "data") as server:
         with pytest.raises(BootRefused, match="use another data directory"):

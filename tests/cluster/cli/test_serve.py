@@ -124,6 +124,15 @@ def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
     assert "address '8090': HOST:PORT is expected" in said
 
 
+@pytest.mark.process
+def test_a_host_that_does_not_exist_is_refused_with_15(tmp_path: Path) -> None:
+    status, said = serve(tmp_path / "data", "--listen", "no-such-host.invalid:0")
+    assert status == 15
+    assert "levrier: cannot listen on no-such-host.invalid:0: " in said
+    assert "Unknown error" not in said
+    assert "Traceback" not in said
+
+
 def test_nobody_configured_a_root_user() -> None:
     assert root_user({}) is None
 
