@@ -65,7 +65,7 @@ def test_leaving_names_the_client_of_the_session(rig: Rig) -> None:
         Operation.DELETE_SEGMENTS,
     ],
 )
-@pytest.mark.parametrize("body", [b"", target(JoinConsumerGroup) + b"\x00\x00"])
+@pytest.mark.parametrize("body", [b"", b"\x01\x04\x00"])
 def test_a_malformed_body_never_reaches_the_log(rig: Rig, operation: Operation, body: bytes) -> None:
     assert rig.ask(request(operation, body)).status == 3
 

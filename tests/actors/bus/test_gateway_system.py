@@ -66,12 +66,6 @@ def test_a_user_without_the_right_to_read_servers_is_refused(rig: Rig, code: int
     assert (answer.status, answer.body, answer.header.commit) == (41, b"", 33)
 
 
-@pytest.mark.parametrize("code", [CommandCode.GET_STATS, CommandCode.GET_CLIENTS, CommandCode.GET_ME])
-def test_a_body_where_none_belongs_is_an_invalid_command(rig: Rig, code: int) -> None:
-    assert rig.ask(query(code, b"x")).status == 3
-    assert rig.ask(query(CommandCode.PING)).status == 0
-
-
 @pytest.mark.parametrize("code", [CommandCode.GET_CLIENT, CommandCode.GET_SNAPSHOT_FILE])
 def test_a_missing_body_is_an_invalid_command(rig: Rig, code: int) -> None:
     assert rig.ask(query(code)).status == 3
