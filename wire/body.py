@@ -1,4 +1,4 @@
-"""The two bases of everything that stands behind a header: strict request bodies and tolerant response bodies.
+"""The two bases of everything that stands behind a header: request bodies and response bodies.
 
 A subclass is a frozen dataclass that says how it is read and written; it may be nested in another one, which is why
 reading goes on from a cursor.
@@ -12,7 +12,10 @@ from levrier.wire.writer import Writer
 
 
 class Body:
-    """A request body. Nothing may follow it."""
+    """A request body. As in the reference, bytes behind it are ignored: an SDK may send more than is read.
+
+    The Node SDK does, with the count of partitions at the end of a DeleteTopic.
+    """
 
     __slots__ = ()
 
@@ -27,7 +30,12 @@ class Body:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Decode a whole body. Raises `WireError`."""
+        """Decode a body. Raises `WireError`."""
+        return cls.read(Reader(data, cls.__name__))
+
+    @classmethod
+    def decode_whole(cls, data: bytes) -> Self:
+        """Decode a body that must end where the data ends. Raises `WireError`."""
         reader = Reader(data, cls.__name__)
         value = cls.read(reader)
         reader.finish()
@@ -42,7 +50,12 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class EmptyBody(Body):
-    """A request without a body."""
+    """A request without a body: here nothing may follow."""
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Nothing to decode. Raises `WireError` when there is something."""
+        return cls.decode_whole(data)
 
     @classmethod
     def read(cls, reader: Reader) -> Self:

@@ -173,7 +173,7 @@ def read_optional_permissions(reader: Reader) -> Permissions | None:
     """A flag and, if it is set, a u32 length and exactly that many bytes of permissions (requests specification 5)."""
     if not reader.flag("has_permissions"):
         return None
-    return Permissions.decode(reader.block("permissions"))
+    return Permissions.decode_whole(reader.block("permissions"))
 
 
 def write_optional_permissions(writer: Writer, permissions: Permissions | None) -> None:

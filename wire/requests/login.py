@@ -116,7 +116,7 @@ class LoginForms:
 
 def _attempt(form: type[_Form], data: bytes) -> _Form | None:
     try:
-        return form.decode(data)
+        return form.decode_whole(data)  # Their ends tell the two forms apart.
     except WireError:
         return None
 

@@ -187,13 +187,20 @@ def option(key: str, kind: int, value: bytes) -> bytes:
         (Operation.CREATE_STREAM, b"", 3),
         (Operation.CREATE_STREAM, b"\x00", 3),
         (Operation.CREATE_STREAM, b"\x02s", 3),
-        (Operation.DELETE_STREAM, DeleteStream(stream=STREAM).encode() + b"\x00", 3),
+        (Operation.DELETE_STREAM, DeleteStream(stream=STREAM).encode()[:-1], 3),
         (Operation.PURGE_TOPIC, PurgeTopic(stream=STREAM, topic=TOPIC).encode()[:-1], 3),
     ],
 )
 def test_static_admission(rig: Rig, operation: Operation, body: bytes, status: int) -> None:
     answer = rig.ask(request(operation, body))
     assert (answer.status, answer.body) == (status, b"")
+
+
+def test_bytes_behind_a_body_are_admitted_and_ignored(rig: Rig) -> None:
+    """As the reference does: the Node SDK ends a DeleteTopic with a count of partitions."""
+    body = DeleteTopic(stream=STREAM, topic=TOPIC).encode() + bytes(4)
+    rig.send(request(Operation.DELETE_TOPIC, body))
+    assert rig.take(Preflight).request.body == body
 
 
 def test_the_options_that_the_released_client_always_sends_are_admitted(rig: Rig) -> None:

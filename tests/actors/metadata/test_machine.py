@@ -78,7 +78,7 @@ class TestCorruption:
         [
             (Operation.CREATE_STREAM, b""),
             (Operation.CREATE_STREAM, b"\x05ab"),
-            (Operation.DELETE_STREAM, DeleteStream(stream=named("s")).encode() + b"\x00"),
+            (Operation.DELETE_STREAM, DeleteStream(stream=named("s")).encode()[:-1]),
             (Operation.UPDATE_STREAM, b"\x03\x01a\x01b"),
             (Operation.CREATE_TOPIC_WITH_ASSIGNMENTS, b"\xff\xff\xff\xff"),
             (Operation.BOOTSTRAP_ROOT, b"\x04iggy\xff\xff"),

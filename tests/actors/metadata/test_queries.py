@@ -163,17 +163,29 @@ class TestRefused:
         ("code", "body"),
         [
             (CommandCode.GET_STREAM, b""),
-            (CommandCode.GET_STREAM, stream_query("s") + b"\x00"),
             (CommandCode.GET_STREAMS, b"\x00"),
             (CommandCode.GET_TOPIC, stream_query("s")),
             (CommandCode.GET_TOPICS, b"\x01\x03\x00\x00\x00"),
             (CommandCode.DESCRIBE_OPTIONS, b""),
             (CommandCode.DESCRIBE_OPTIONS, b"\x04"),
-            (CommandCode.DESCRIBE_OPTIONS, b"\x01\x01"),
         ],
     )
     def test_a_malformed_body_is_an_invalid_command(self, code: CommandCode, body: bytes) -> None:
         assert queries.answer(Log().machine, 0, 7, code, body) == (3, b"")
+
+    @pytest.mark.parametrize(
+        ("code", "body"),
+        [
+            (CommandCode.GET_STREAM, stream_query("s")),
+            (CommandCode.GET_TOPICS, stream_query("s")),
+            (CommandCode.DESCRIBE_OPTIONS, b"\x01"),
+        ],
+    )
+    def test_bytes_behind_a_body_change_nothing(self, code: CommandCode, body: bytes) -> None:
+        machine = catalogue().machine
+        expected = queries.answer(machine, 0, 7, code, body)
+        assert expected[0] == 0
+        assert queries.answer(machine, 0, 7, code, body + b"\x00") == expected
 
     @pytest.mark.parametrize("code", [0, 2, 302_000, LEVRIER_STATUS, 2**32 - 1])
     def test_an_unknown_code_is_an_invalid_command(self, code: int) -> None:
