@@ -11,6 +11,7 @@ Which actors share a thread is the configuration's `arrangement`; mailboxes, ord
 """
 
 import os
+import ssl
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -151,7 +152,7 @@ class Node:
     """A running node of this process: threads, sockets and files that end with `stop`.
 
     Constructing it boots and listens; it serves when the constructor returns. Raises `BootRefused`. `recent_log` gives the
-    last log lines for a diagnostics archive.
+    last log lines for a diagnostics archive. With `client_tls` clients are served over TLS only.
     """
 
     def __init__(
@@ -162,6 +163,7 @@ class Node:
         storage: Storage | None = None,
         use_uvloop: bool = False,
         recent_log: Callable[[], Iterable[str]] = tuple,
+        client_tls: ssl.SSLContext | None = None,
     ) -> None:
         self.config = config
         self._down = threading.Event()
@@ -172,7 +174,7 @@ class Node:
         self._started_at = self._runtime.clock.monotonic_nanos()
         disk = DiskStorage() if storage is None else storage
         try:
-            self._transport = self._listen(config.listen)
+            self._transport = self._listen(config.listen, client_tls)
             try:
                 self._booted = boot(config, storage=disk, entropy=self._runtime.entropy)
             except BaseException:
@@ -182,20 +184,26 @@ class Node:
             self._runtime.stop()
             raise
         figures = ProcessFigures(clock=self._runtime.clock, data=config.data)
-        wire(
-            config,
-            self._booted,
-            self._runtime,
-            Outside(
-                storage=disk,
-                transport=self._transport,
-                cluster=self._cluster,
-                node_facts=self._facts,
-                figures=figures,
-                diagnostics=lambda: diagnostic_files(config, figures, recent_log),
-            ),
-        )
-        self._runtime.start()
+        try:
+            wire(
+                config,
+                self._booted,
+                self._runtime,
+                Outside(
+                    storage=disk,
+                    transport=self._transport,
+                    cluster=self._cluster,
+                    node_facts=self._facts,
+                    figures=figures,
+                    diagnostics=lambda: diagnostic_files(config, figures, recent_log),
+                ),
+            )
+            self._runtime.start()
+        except BaseException:
+            self._runtime.stop()
+            self._transport.stop()
+            self._booted.close()
+            raise
         logger.info("node {} serves on {}", config.node_name, self.address)
 
     @property
@@ -218,9 +226,9 @@ class Node:
         self._runtime.stop(order=STOP_ORDER)
         self._booted.close()
 
-    def _listen(self, address: Address) -> TcpTransport:
+    def _listen(self, address: Address, tls: ssl.SSLContext | None) -> TcpTransport:
         try:
-            return TcpTransport(loop=self._runtime.loop, host=address.host, port=address.port)
+            return TcpTransport(loop=self._runtime.loop, host=address.host, port=address.port, tls=tls)
         except OSError as error:
             # The text of a bind is asyncio's and repeats the address; an unknown host has no number that has a text.
             reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror

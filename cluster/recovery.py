@@ -16,7 +16,7 @@ from levrier.actors.client_table.snapshot import restore as restore_clients
 from levrier.actors.client_table.table import ClientTable
 from levrier.actors.metadata.machine import LogCorrupted, MetadataMachine
 from levrier.actors.metadata.restore import SnapshotInvalid
-from levrier.persistence.errors import SnapshotDamaged, StorageError
+from levrier.persistence.errors import RESTORE, SnapshotDamaged, StorageError
 from levrier.persistence.journal import PrepareJournal
 from levrier.persistence.snapshot import Snapshot
 from levrier.wire.errors import WireError
@@ -31,7 +31,7 @@ class LogBroken(StorageError):
         super().__init__(
             file=file,
             what=f"{reason} at op {op}",
-            next_step="restore the data directory from a backup; nothing was changed",
+            next_step=RESTORE,
         )
         self.op = op
 

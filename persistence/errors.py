@@ -9,8 +9,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-RECOVER_COMMAND = "levrier recover --accept-loss"
-REJOIN_OR_RESTORE = "clear the directory and let this member rejoin, or run `levrier snapshot restore`"
+RESTORE = "keep the directory as it is for a look (`levrier inspect`), and start from a copy that was taken before"
 
 
 class StorageError(Exception):
@@ -88,7 +87,7 @@ class JournalDamaged(StorageError):
         super().__init__(
             file=file,
             what=f"damage inside the log at {place}: {reason}",
-            next_step=f"keep a copy of the file, then {REJOIN_OR_RESTORE}; as a last resort `{RECOVER_COMMAND}`",
+            next_step=RESTORE,
         )
         self.offset = offset
         self.op = op
@@ -169,7 +168,7 @@ class SuperblockUnreadable(StorageError):
         super().__init__(
             file=file,
             what=f"unreadable: {reason}; the lost copy may have been the newer one",
-            next_step=f"{REJOIN_OR_RESTORE}; as a last resort `{RECOVER_COMMAND}`",
+            next_step=RESTORE,
         )
         self.version = version
         self.reason = reason
@@ -179,7 +178,7 @@ class SuperblockUndecodable(StorageError):
     """A checksum-clean superblock record whose payload makes no sense."""
 
     def __init__(self, *, file: Path | str, reason: str) -> None:
-        super().__init__(file=file, what=f"undecodable: {reason}", next_step=REJOIN_OR_RESTORE)
+        super().__init__(file=file, what=f"undecodable: {reason}", next_step=RESTORE)
         self.reason = reason
 
 
@@ -188,7 +187,7 @@ class SuperblockDegraded(StorageError):
 
     def __init__(self, *, file: Path | str) -> None:
         super().__init__(
-            file=file, what="write refused, a copy is damaged", next_step=f"restart and follow `{RECOVER_COMMAND}`"
+            file=file, what="write refused, a copy is damaged", next_step="restart: the refusal says how to go on"
         )
 
 
@@ -199,7 +198,7 @@ class SuperblockMissing(StorageError):
         super().__init__(
             file=file,
             what=f"missing although {beside} exists",
-            next_step=f"{REJOIN_OR_RESTORE}; as a last resort `{RECOVER_COMMAND}`",
+            next_step=RESTORE,
         )
         self.beside = beside
 
@@ -211,7 +210,7 @@ class JournalMissing(StorageError):
         super().__init__(
             file=file,
             what=f"missing although {beside}",
-            next_step=f"put the file back, or {REJOIN_OR_RESTORE}; as a last resort `{RECOVER_COMMAND}`",
+            next_step=f"put the file back, or {RESTORE}",
         )
         self.beside = beside
 
@@ -220,7 +219,7 @@ class SnapshotDamaged(StorageError):
     """A snapshot whose trailer, checksum or structure is wrong."""
 
     def __init__(self, *, file: Path | str, reason: str) -> None:
-        super().__init__(file=file, what=f"damaged snapshot: {reason}", next_step=REJOIN_OR_RESTORE)
+        super().__init__(file=file, what=f"damaged snapshot: {reason}", next_step=RESTORE)
         self.reason = reason
 
 
@@ -269,7 +268,7 @@ class CheckpointAhead(StorageError):
         super().__init__(
             file=file,
             what=f"the superblock names a snapshot at op {checkpoint_op}, {holds}",
-            next_step=REJOIN_OR_RESTORE,
+            next_step=RESTORE,
         )
         self.checkpoint_op = checkpoint_op
         self.snapshot_op = snapshot_op
@@ -282,7 +281,7 @@ class CheckpointMismatch(StorageError):
         super().__init__(
             file=file,
             what=f"snapshot at op {op} has checksum {found:#x}, the superblock names {expected:#x}",
-            next_step=REJOIN_OR_RESTORE,
+            next_step=RESTORE,
         )
         self.op = op
         self.expected = expected

@@ -84,7 +84,7 @@ def test_a_single_node_refuses_a_hole() -> None:
     disk = Disk()
     for op in (1, 2, 3, 5):
         disk.entry(op)
-    with pytest.raises(LogBroken, match="op 4 is missing before op 5 at op 4; restore the data directory") as caught:
+    with pytest.raises(LogBroken, match="op 4 is missing before op 5 at op 4; keep the directory") as caught:
         disk.recovered(replicas=SOLO)
     assert caught.value.op == 4
 

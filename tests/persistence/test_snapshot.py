@@ -227,7 +227,7 @@ def test_s113_what_was_written_is_loaded_and_any_flip_is_noticed() -> None:
         with pytest.raises(SnapshotDamaged) as caught:
             read_snapshot(storage, SNAPSHOT)
         assert "snapshot.bin" in str(caught.value)
-        assert "rejoin" in str(caught.value)
+        assert "start from a copy" in str(caught.value)
 
 
 def test_a_snapshot_cut_at_any_length_is_damaged() -> None:
