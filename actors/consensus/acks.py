@@ -6,7 +6,6 @@ loopback that could hold a stale one.
 """
 
 from levrier.actors.consensus.commits import stream_commits
-from levrier.actors.consensus.effects import Note, Severity
 from levrier.actors.consensus.frames import prepare_ok, send
 from levrier.actors.consensus.gate import may_send
 from levrier.actors.consensus.pipeline import PrepareEntry
@@ -82,11 +81,14 @@ def receive_prepare_ok(state: ReplicaState, header: PrepareOkHeader) -> None:
 
 
 def send_prepare_ok(state: ReplicaState, header: PrepareHeader) -> None:
-    """Acknowledge one entry to the primary of the view, if it may be acknowledged (5.6)."""
+    """Acknowledge one entry to the primary of the view, if it may be acknowledged (5.6).
+
+    What is applied here and went into a snapshot counts as held: a view's log has no other entry at a committed op.
+    """
     if state.status is not Status.NORMAL or state.is_primary or state.is_transferring or not state.voter:
         return
     op = header.op
-    if op in state.unverified or not state.mirror.holds(op, header.checksum):
+    if op >= state.mirror.snapshot_op and (op in state.unverified or not state.mirror.holds(op, header.checksum)):
         return
     assert header.view <= state.view
     if not may_send(state):
@@ -96,16 +98,17 @@ def send_prepare_ok(state: ReplicaState, header: PrepareHeader) -> None:
 
 
 def acknowledge_suffix(state: ReplicaState) -> None:
-    """Acknowledge everything above the commit point that is held: after an adoption, and after a write it waited for."""
+    """Acknowledge everything that is held above the commit point that the view was announced with.
+
+    That is the primary's: it may not know yet what is committed, while this replica has applied it already.
+    """
     if state.status is not Status.NORMAL or state.is_primary:
         return
     if not may_send(state):
         state.owed |= Owed.ACKNOWLEDGEMENTS
         return
     mirror = state.mirror
-    for op in range(state.commit_max + 1, mirror.last_op + 1):
+    for op in range(max(state.view_commit + 1, mirror.snapshot_op), mirror.last_op + 1):
         header = mirror.header(op)
-        if header is None:
-            state.effects.append(Note(Severity.DEBUG, f"op {op} is missing below the head of the log"))
-            break
-        send_prepare_ok(state, header)
+        if header is not None:
+            send_prepare_ok(state, header)

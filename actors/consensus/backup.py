@@ -25,6 +25,8 @@ def receive_prepare(state: ReplicaState, prepare: Prepare) -> None:
     state.commit_max = max(state.commit_max, header.commit)
     if header.op > state.commit_min:
         _take(state, prepare)
+    else:
+        send_prepare_ok(state, header)  # Applied here, and the primary of a young view may not know.
     stream_commits(state)
 
 

@@ -1,6 +1,6 @@
 """The two queues of a primary: prepares in flight and requests that wait for a slot (consensus specification 2.2).
 
-Invariants: the prepare queue is a run of consecutive ops, chained by `parent`, with views that do not fall; an op stays in
+Invariants: the prepare queue is a run of consecutive ops, chained by `parent`; an op stays in
 it until it is applied (rule 3). The requests that were sent for a second look (rule 5) are the front of the request queue,
 in the order of their tokens, and each of them reserves one prepare slot. `clients` counts what each client has in either
 queue, so that no admission scans them. Refuses to know what an entry means.
@@ -87,8 +87,11 @@ class Pipeline:
         """Whether a prepare slot is neither taken nor reserved for a request that is asked about again."""
         return len(self.prepares) + self.reserved < self.depth
 
-    def push_prepare(self, entry: PrepareEntry) -> None:
-        """Append a prepare that chains to the tail."""
+    def push_prepare(self, entry: PrepareEntry, *, is_inherited: bool = False) -> None:
+        """Append a prepare that chains to the tail.
+
+        The view stamps of inherited entries say nothing: a retransmit renews the stamp of the one entry that was missing.
+        """
         prepares = self.prepares
         header = entry.prepare.header
         assert len(prepares) < self.depth, "the prepare queue is full"
@@ -96,7 +99,7 @@ class Pipeline:
             tail = prepares[-1].prepare.header
             assert header.op == tail.op + 1
             assert header.parent == tail.checksum
-            assert header.view >= tail.view
+            assert is_inherited or header.view >= tail.view
         prepares.append(entry)
         self._count(header.client)
 
@@ -190,7 +193,6 @@ class Pipeline:
                 before = previous.prepare.header
                 assert header.op == before.op + 1
                 assert header.parent == before.checksum
-                assert header.view >= before.view
             if header.client:
                 counts[header.client] = counts.get(header.client, 0) + 1
             previous = entry

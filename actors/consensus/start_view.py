@@ -123,7 +123,8 @@ def _start(state: ReplicaState, pending: PendingLog, bodies: list[Prepare]) -> N
     ):
         timer.stop()
     timeouts.commit_message.start()
-    state.admission_barrier = max(head, state.recovery_barrier)
+    state.recovery_barrier = min(state.recovery_barrier, head)
+    state.admission_barrier = head
     _rebuild_pipeline(state, bodies)
     settle_excluded(state, head)
     send_start_view(state)
@@ -139,7 +140,7 @@ def _rebuild_pipeline(state: ReplicaState, bodies: list[Prepare]) -> None:
         if state.voter:
             entry.acknowledged = 1 << state.config.replica
             entry.quorum_reached = state.quorums.replication == 1
-        pipeline.push_prepare(entry)
+        pipeline.push_prepare(entry, is_inherited=True)
         observe_timestamp(state, prepare.header.timestamp)
         state.bodies.pop(prepare.header.op, None)
     if bodies:
@@ -232,6 +233,7 @@ def _is_acceptable(state: ReplicaState, header: StartViewHeader) -> bool:
 def _learn(state: ReplicaState, header: StartViewHeader, names: dict[int, PrepareHeader]) -> None:
     """The view that this replica is Normal in: its names prove entries, nothing else changes."""
     state.commit_max = max(state.commit_max, header.commit)
+    state.view_commit = header.commit
     state.adopted.update(names)
     for op in sorted(names):
         held = state.mirror.header(op)
@@ -247,6 +249,7 @@ def _adopt(state: ReplicaState, header: StartViewHeader, names: dict[int, Prepar
     state.ceded_primaryship = False
     reset(state)
     state.commit_max = max(state.commit_max, header.commit)
+    state.view_commit = header.commit
     state.adopted = names
     if not same_log:
         state.heartbeat_timestamp = 0
@@ -260,6 +263,7 @@ def _adopt(state: ReplicaState, header: StartViewHeader, names: dict[int, Prepar
     timeouts.normal_heartbeat.start()
     reconcile(state, names, head=header.op, keep_proven=same_log)
     state.sequencer = max(header.op, state.apply_sent, state.mirror.last_op)
+    state.recovery_barrier = min(state.recovery_barrier, state.sequencer)
     settle_excluded(state, state.sequencer)
     acknowledge_suffix(state)
 

@@ -312,6 +312,8 @@ class ReplicaState:
     """The own vote is due; it is cast once nothing is under way to the disk (rule 8)."""
     sent_dvc: bool = False
     pending: PendingLog | None = None
+    view_commit: int = 0
+    """The commit point that the present view was announced with."""
     adopted: dict[int, PrepareHeader] = field(default_factory=dict)
     """What the adopted view named, by op."""
     unverified: set[int] = field(default_factory=set)

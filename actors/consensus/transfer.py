@@ -89,9 +89,10 @@ def try_install(state: ReplicaState) -> None:
         return
     transfer.is_ahead = True
     mirror = state.mirror
-    above = ready.snapshot.op + 1
-    proven = [op for op in mirror.ops() if op >= above and op not in state.unverified]
-    cut(state, max([above, *(op + 1 for op in proven)]), settles=False)
+    op = ready.snapshot.op
+    above = op if op in state.unverified else op + 1  # The next entry has to chain to the one at the snapshot.
+    proven = [each for each in mirror.ops() if each >= above and each not in state.unverified]
+    cut(state, max([above, *(each + 1 for each in proven)]), settles=False)
 
 
 def note_truncated(state: ReplicaState) -> None:
@@ -132,8 +133,12 @@ def note_installed(state: ReplicaState, attempt: int, applied_op: int) -> None:
 
 
 def want_offer(state: ReplicaState, token: int) -> None:
-    """A peer asks for the state: the newest snapshot is it; without one, capture first (D-28, B-011)."""
-    if not state.is_acting_primary or not state.is_past_barrier:
+    """A peer asks for the state: the newest snapshot is it; without one, capture first (B-011).
+
+    A primary that is not past its admission barrier offers too: what a snapshot holds is committed, and those who need it
+    may be the ones whose acknowledgements the barrier waits for.
+    """
+    if not state.is_acting_primary:
         _refuse_offer(state, token)
     elif state.checkpoint.snapshot_op:
         _grant(state, token)
