@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import ssl
 import sys
 import threading
 from collections.abc import Mapping
@@ -31,6 +32,13 @@ def serve(
         str, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where clients connect; port 0 takes a free one.")
     ] = "127.0.0.1:8090",
     log_level: Annotated[str, typer.Option("--log-level", help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
+    tls_certificate: Annotated[
+        Path | None,
+        typer.Option("--tls-certificate", metavar="FILE", help="Serve clients over TLS: the chain, leaf first, PEM."),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of that certificate, PEM, not encrypted.")
+    ] = None,
 ) -> None:
     """Serve one node.
 
@@ -45,6 +53,8 @@ def serve(
     `levrier serve`
 
     `levrier serve --data /var/lib/levrier --listen 0.0.0.0:8090`
+
+    `levrier serve --tls-certificate node.pem --tls-key node.key`
     """
     recent_log = _log_to_stderr(log_level)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
@@ -52,7 +62,13 @@ def serve(
     asked_to_end = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: asked_to_end.set())
-    node = Node(config, on_failure=_die, use_uvloop=True, recent_log=recent_log.lines)
+    node = Node(
+        config,
+        on_failure=_die,
+        use_uvloop=True,
+        recent_log=recent_log.lines,
+        client_tls=client_tls(tls_certificate, tls_key),
+    )
     _tame_collector()
     sys.stdout.write(f"ready tcp={node.address} http=- data={data.absolute()} pid={os.getpid()}\n")
     sys.stdout.flush()
@@ -81,6 +97,29 @@ def root_user(environment: Mapping[str, str]) -> RootUser | None:
             raise CommandFailed("IGGY_ROOT_USERNAME is set without IGGY_ROOT_PASSWORD: set both", Exit.COULD_NOT_ASK)
         return None
     return RootUser(username=username if username is not None else "iggy", password=password)
+
+
+def client_tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """How clients are served; None for plain TCP. Raises `CommandFailed` for half a pair and for files that do not do."""
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise CommandFailed("--tls-certificate and --tls-key belong together: give both", Exit.COULD_NOT_ASK)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key, password=_no_passphrase)
+    except OSError as error:  # An SSLError is one; its text helps nobody.
+        unfit = isinstance(error, ssl.SSLError)
+        reason = "no PEM certificate with its unencrypted PEM key" if unfit else error.strerror
+        message = f"--tls-certificate {certificate}, --tls-key {key}: {reason}"
+        raise CommandFailed(message, Exit.COULD_NOT_ASK) from error
+    return context
+
+
+def _no_passphrase() -> str:
+    """Nobody is asked on a terminal: an encrypted key is refused."""
+    return ""
 
 
 def _log_to_stderr(level: str) -> RecentLog:
