@@ -26,7 +26,14 @@ class NodeProcess:
         self.log = log
 
     @classmethod
-    async def start(cls, data: Path, *, listen: str = "127.0.0.1:0", arguments: Sequence[str] = ()) -> Self:
+    async def start(
+        cls,
+        data: Path,
+        *,
+        listen: str = "127.0.0.1:0",
+        arguments: Sequence[str] = (),
+        ready_seconds: float = READY_SECONDS,
+    ) -> Self:
         """Start it on `data`; its log goes to `data/../NAME.log`. Raises `NodeDidNotStart` with the end of that log.
 
         The root user is iggy / iggy, whatever the environment of this process names.
@@ -49,7 +56,7 @@ class NodeProcess:
             )
         assert process.stdout is not None
         try:
-            line = await asyncio.wait_for(process.stdout.readline(), READY_SECONDS)
+            line = await asyncio.wait_for(process.stdout.readline(), ready_seconds)
         except TimeoutError:
             line = b""
         if not line.startswith(b"ready "):

@@ -8,7 +8,9 @@ what a checkpoint captures; `fork` gives a table of its own to whoever must chan
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+
+from levrier.actors.metadata.options import OptionMap
 
 
 class Named(Protocol):
@@ -26,13 +28,25 @@ class Named(Protocol):
 R = TypeVar("R", bound=Named)
 
 
-class Slab(Generic[R]):
-    """Records by id and by name. `stamp` is the capture generation in which this table was made or forked."""
+class Encoded(NamedTuple):
+    """The bytes of all records of a table in a snapshot, valid where these option maps have these numbers."""
 
-    __slots__ = ("_free", "_ids", "_items", "stamp")
+    pieces: tuple[bytes, ...]
+    numbers: tuple[tuple[OptionMap, int], ...]
+
+
+class Slab(Generic[R]):
+    """Records by id and by name. `stamp` is the capture generation in which this table was made or forked.
+
+    `encoded` is kept by whoever encodes captures, on a table that a capture has seen and that will hence not change any
+    more; a fork starts without.
+    """
+
+    __slots__ = ("_free", "_ids", "_items", "encoded", "stamp")
 
     def __init__(self, *, stamp: int = 0) -> None:
         self.stamp = stamp
+        self.encoded: Encoded | None = None
         self._items: list[R | None] = []
         self._ids: dict[str, int] = {}
         self._free: list[int] = []

@@ -17,6 +17,9 @@ Everything is an array, positional, in the order of persistence 4.1. Where this 
   created_at]`, user id (D-22).
 
 `levrier.actors.metadata.restore` is the way back.
+
+A checkpoint comes every few thousand operations, whatever the size of the catalogue, so the topics of a stream that did not
+change since the last one are not encoded again: their bytes are kept with their table.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +29,7 @@ import msgpack
 
 from levrier.actors.metadata.options import OptionFields, OptionMap
 from levrier.actors.metadata.records import ConsumerGroup, Member, Stream, Topic
+from levrier.actors.metadata.slab import Encoded, Slab
 from levrier.actors.metadata.tokens import Token
 from levrier.actors.metadata.users import ACTIVE, INACTIVE, User
 from levrier.wire.permissions import Permissions
@@ -40,6 +44,7 @@ _PARTITIONS_IN_PIECE: Final = 256
 _PARTITION_SIZE_MAX: Final = 1 + 6 * 9
 _TOKENS_IN_PIECE: Final = 16
 _TOKEN_SIZE_MAX: Final = 2 + 2 * (2 + 255) + 5 + 66 + 9
+_PIECE_SIZE_MAX: Final = 64 * 1024 - CHUNK_SIZE
 assert CHUNK_SIZE + _PARTITIONS_IN_PIECE * _PARTITION_SIZE_MAX <= 64 * 1024
 _NUMBERS_IN_PIECE: Final = 1024
 _NUMBER_SIZE_MAX: Final = 5
@@ -126,6 +131,10 @@ class _OptionTable:
         self._by_content: dict[tuple[OptionFields, ...], int] = {}
         self._by_identity: dict[int, int] = {}
 
+    def agrees(self, numbers: Iterable[tuple[OptionMap, int]]) -> bool:
+        """Whether the maps, met now in this order, have these numbers."""
+        return all(self.index(options) == number for options, number in numbers)
+
     def index(self, options: OptionMap) -> int:
         """The number of the map: maps with equal content have one."""
         index = self._by_identity.get(id(options))
@@ -153,16 +162,39 @@ def _stream_pieces(streams: Sequence[Stream | None], revision: int) -> Iterator[
             yield packer.pack((stream.id, (*head, (), options)))
             continue
         yield packer.pack_array_header(2) + packer.pack(stream.id) + _open_array(packer, 6, head)
-        topics = stream.topics.freeze()
-        yield packer.pack_array_header(len(topics) - topics.count(None))
-        for topic in topics:
-            if topic is not None:
-                yield from _topic_pieces(packer, topic, table)
+        yield packer.pack_array_header(sum(1 for _ in stream.topics))  # Its length is that of the newest fork.
+        yield from _topics_pieces(packer, stream.topics, table)
         yield packer.pack(options)
     yield packer.pack(revision)
     maps = table.maps()
     yield packer.pack_array_header(len(maps))
     yield from map(packer.pack, maps)
+
+
+def _topics_pieces(packer: msgpack.Packer, topics: Slab[Topic], table: _OptionTable) -> Iterable[bytes]:
+    """The topics of a stream, as they were encoded before where nothing is different."""
+    kept = topics.encoded
+    if kept is not None and table.agrees(kept.numbers):
+        return kept.pieces
+    distinct = {id(topic.options): topic.options for topic in topics}
+    pieces = tuple(_joined(piece for topic in topics for piece in _topic_pieces(packer, topic, table)))
+    topics.encoded = Encoded(pieces, tuple((options, table.index(options)) for options in distinct.values()))
+    return pieces
+
+
+def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in as few pieces as are allowed."""
+    collected: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        if size + len(piece) > _PIECE_SIZE_MAX:
+            yield b"".join(collected)
+            collected.clear()
+            size = 0
+        collected.append(piece)
+        size += len(piece)
+    if collected:
+        yield b"".join(collected)
 
 
 def _topic_pieces(packer: msgpack.Packer, topic: Topic, table: _OptionTable) -> Iterator[bytes]:
