@@ -129,6 +129,9 @@ def _restore(snapshot: Snapshot | None, sessions_min: int, files: Path) -> tuple
             next_user_id=snapshot.fields.next_user_id,
         )
         table = restore_clients(snapshot.client_table, sessions_min)
+        if snapshot.fields.table_frontier > snapshot.op:
+            # It came ahead of its snapshot in a state transfer: the ops between have no effect on it any more.
+            table.install(restore_clients(snapshot.client_table, sessions_min), snapshot.fields.table_frontier)
     except (SnapshotInvalid, WireError) as error:
         raise SnapshotDamaged(file=files / "snapshot.bin", reason=str(error)) from error
     return machine, table

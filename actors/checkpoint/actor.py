@@ -11,23 +11,32 @@ from itertools import chain
 from typing import Final
 
 from loguru import logger
+from xxhash import xxh3_64
 
 from levrier.actors.checkpoint import messages as checkpoint
 from levrier.actors.checkpoint.core import (
+    AbandonWriting,
     CheckpointCore,
     DrainLog,
     Drop,
     Effect,
     NameSnapshot,
+    ReceivedEffect,
     ReportDone,
     ReportFailed,
+    ReportNotPlaced,
+    ReportPlaced,
+    RetryFinish,
+    Settled,
+    WriteReceived,
     WriteSnapshot,
 )
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.journal import messages as journal
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime
+from levrier.actors.state_transfer import messages as state_transfer
 from levrier.actors.superblock import messages as superblock
-from levrier.persistence.errors import SnapshotNotWritten, StorageError
+from levrier.persistence.errors import SnapshotDamaged, SnapshotNotWritten, StorageError
 from levrier.persistence.snapshot import SnapshotFields, SnapshotInfo, SnapshotWriter
 from levrier.wire.protocol_version import CURRENT
 
@@ -37,12 +46,21 @@ SLICE_NANOS_MAX: Final = 1_000_000
 """Time after which a slice ends with the chunk it is in."""
 PAUSE_MILLISECONDS: Final = 1
 """Sleep between two slices: the encoding takes about half of an otherwise idle interpreter."""
+FINISH_RETRY_MILLISECONDS: Final = 1000
+"""Pause before naming or draining behind a received snapshot is tried again."""
+
+
+class _Nobody:
+    """What a group of one has in the place of StateTransfer."""
+
+    def tell(self, message: object, /) -> None:
+        raise AssertionError(f"nothing is received here, {type(message).__name__} goes nowhere")
 
 
 class CheckpointActor(NodeActor):
     """Owns the snapshot file through `writer`, which makes a fresh writer for each attempt.
 
-    `last` is the durable snapshot that boot found. With `pause_milliseconds` 0 the next slice is told at once.
+    `last` is the durable snapshot that boot found. `state_transfer` only where there are peers. With `pause_milliseconds` 0 the next slice is told at once.
     """
 
     def __init__(
@@ -57,6 +75,7 @@ class CheckpointActor(NodeActor):
         last: SnapshotInfo | None,
         birth_id: int = 0,
         pause_milliseconds: int = PAUSE_MILLISECONDS,
+        state_transfer: Recipient[state_transfer.CheckpointAnswer] | None = None,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
         self._core = CheckpointCore(last=last)
@@ -66,8 +85,11 @@ class CheckpointActor(NodeActor):
         self._consensus = consensus
         self._birth_id = birth_id
         self._pause_milliseconds = pause_milliseconds
+        self._state_transfer = state_transfer if state_transfer is not None else _Nobody()
         self._writer: SnapshotWriter | None = None
         self._chunks: Iterator[bytes] = iter(())
+        self._received: checkpoint.PlaceReceived | None = None
+        self._received_hash = xxh3_64()
         self._handlers = _handlers(self)
 
     def receive(self, message: object) -> None:
@@ -76,9 +98,7 @@ class CheckpointActor(NodeActor):
 
     def on_stop(self) -> None:
         """Leave no half-written file behind."""
-        if self._writer is not None:
-            self._writer.abort()
-            self._writer = None
+        self._abandon_writing()
 
     def _on_captured(self, message: checkpoint.Captured) -> None:
         assert message.metadata.op == message.op
@@ -99,7 +119,7 @@ class CheckpointActor(NodeActor):
                     writer_release=CURRENT,
                     consensus_group_high_water=metadata.consensus_group_high,
                     next_user_id=metadata.next_user_id,
-                    table_frontier=message.op,
+                    table_frontier=max(message.op, message.table_frontier),
                     birth_id=self._birth_id,
                 )
             )
@@ -109,6 +129,29 @@ class CheckpointActor(NodeActor):
         self._writer = writer
         self._chunks = chain(metadata.users(), metadata.streams(), message.clients.chunks())
         self._tell_continue(effect.attempt)
+
+    def _on_place_received(self, message: checkpoint.PlaceReceived) -> None:
+        for effect in self._core.on_received(message.attempt, message.op, message.checksum):
+            if isinstance(effect, WriteReceived):
+                self._begin_received(effect, message)
+            else:
+                self._run(effect)
+
+    def _begin_received(self, effect: WriteReceived, message: checkpoint.PlaceReceived) -> None:
+        writer = self._new_writer()
+        try:
+            writer.begin_received(message.op)
+        except StorageError as error:
+            self._write_failed(error)
+            return
+        self._writer = writer
+        self._received = message
+        self._received_hash = xxh3_64()
+        self._chunks = message.payload.chunks()
+        self._tell_continue(effect.attempt)
+
+    def _on_finish_received(self, message: checkpoint.FinishReceived) -> None:
+        self._run(self._core.on_finish(message.op))
 
     def _on_continue(self, message: checkpoint.Continue) -> None:
         if not self._core.is_writing(message.attempt):
@@ -120,11 +163,13 @@ class CheckpointActor(NodeActor):
             if self._write_slice(writer):
                 self._tell_continue(message.attempt)
                 return
+            self._verify_received(writer)
             info = writer.finish(self._core.may_replace)
         except StorageError as error:
             self._write_failed(error)
             return
         self._writer = None
+        self._received = None
         self._run(self._core.on_written(info))
 
     def _write_slice(self, writer: SnapshotWriter) -> bool:
@@ -134,15 +179,32 @@ class CheckpointActor(NodeActor):
         size = 0
         for chunk in self._chunks:
             writer.write(chunk)
+            if self._received is not None:
+                self._received_hash.update(chunk)
             size += len(chunk)
             if size >= SLICE_SIZE_MAX or now() >= end_nanos:
                 return True
         return size > 0
 
-    def _write_failed(self, error: StorageError) -> None:
-        """The writer has given up and removed its temporary file."""
-        self._writer = None
+    def _verify_received(self, writer: SnapshotWriter) -> None:
+        """What was read back must be what was judged: the trailer would vouch for anything. Raises `SnapshotDamaged`."""
+        received = self._received
+        if received is None:
+            return
+        found = self._received_hash.intdigest()
+        if (writer.size, found) != (received.size, received.checksum):
+            raise SnapshotDamaged(file="received snapshot", reason=f"{writer.size} bytes with checksum {found:#x}")
+
+    def _abandon_writing(self) -> None:
+        if self._writer is not None:
+            self._writer.abort()
+            self._writer = None
         self._chunks = iter(())
+        self._received = None
+
+    def _write_failed(self, error: StorageError) -> None:
+        """Also when it was reading that failed: the temporary file goes."""
+        self._abandon_writing()
         renamed = isinstance(error, SnapshotNotWritten) and error.stage == "sync-directory"
         self._run(self._core.on_write_failed(str(error), renamed=renamed))
 
@@ -165,7 +227,7 @@ class CheckpointActor(NodeActor):
     def _on_drain_failed(self, message: checkpoint.DrainFailed) -> None:
         self._run(self._core.on_drain_failed(message.up_to, message.reason))
 
-    def _run(self, effect: Effect) -> None:
+    def _run(self, effect: Effect | ReceivedEffect) -> None:
         match effect:
             case NameSnapshot(op=op, checksum=checksum):
                 self._superblock.tell(superblock.RecordCheckpoint(op=op, checksum=checksum))
@@ -179,8 +241,25 @@ class CheckpointActor(NodeActor):
                 self._consensus.tell(consensus.CheckpointFailed(op=op, reason=reason))
             case Drop(what=what):
                 logger.debug("dropped: {}", what)
-            case WriteSnapshot():
-                raise AssertionError("a snapshot is begun only with what was captured")
+            case WriteSnapshot() | WriteReceived():
+                raise AssertionError("a snapshot is begun only with what was captured or received")
+            case _:
+                self._run_received(effect)
+
+    def _run_received(self, effect: AbandonWriting | ReportPlaced | ReportNotPlaced | Settled | RetryFinish) -> None:
+        match effect:
+            case AbandonWriting():
+                self._abandon_writing()
+            case ReportPlaced(transfer=transfer):
+                self._state_transfer.tell(state_transfer.ReceivedPlaced(attempt=transfer))
+            case ReportNotPlaced(transfer=transfer, reason=reason):
+                logger.warning("the received snapshot of attempt {} is not in place: {}", transfer, reason)
+                self._state_transfer.tell(state_transfer.ReceivedNotPlaced(attempt=transfer, reason=reason))
+            case Settled(op=op, log_size=log_size):
+                logger.info("the received snapshot of op {} is named, the log is down to {}", op, log_size)
+            case RetryFinish(op=op, reason=reason):
+                logger.warning("the received snapshot of op {} is not named or the log not drained: {}", op, reason)
+                self.runtime.after(FINISH_RETRY_MILLISECONDS, self.address, checkpoint.FinishReceived(op=op))
 
 
 def _handlers(actor: CheckpointActor) -> Handlers:
@@ -191,5 +270,7 @@ def _handlers(actor: CheckpointActor) -> Handlers:
     handlers.on(checkpoint.RecordFailed, actor._on_record_failed)
     handlers.on(checkpoint.Drained, actor._on_drained)
     handlers.on(checkpoint.DrainFailed, actor._on_drain_failed)
+    handlers.on(checkpoint.PlaceReceived, actor._on_place_received)
+    handlers.on(checkpoint.FinishReceived, actor._on_finish_received)
     handlers.seal()
     return handlers

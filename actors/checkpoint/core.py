@@ -6,6 +6,10 @@ is not durable. One attempt at a time; every answer is checked against it and a 
 
 An attempt at the op of the snapshot that lies there already (its drain had failed) does not write it again: the same state
 from another release has other bytes, and a crash before the superblock knew them would leave a pair that boot refuses.
+
+A received snapshot is an attempt in two parts: the file before it is installed, superblock and drain after. It ends whatever
+attempt of our own is under way, which is older by nature: nothing newer than what is applied here is ever received to be
+placed. Consensus hears of neither part, since it did not ask for a checkpoint.
 """
 
 from dataclasses import dataclass
@@ -61,7 +65,55 @@ class Drop:
     what: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteReceived:
+    """Begin the file of a received snapshot and write it in slices, as attempt `attempt`."""
+
+    attempt: int
+    op: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbandonWriting:
+    """Give up the file that is being written; what lies there stays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportPlaced:
+    """Tell StateTransfer that the snapshot of its attempt is durable."""
+
+    transfer: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportNotPlaced:
+    """Tell StateTransfer that it is not."""
+
+    transfer: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """The received snapshot is named and the log drained behind it."""
+
+    op: int
+    log_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryFinish:
+    """Naming or draining behind a received snapshot failed: try again after a pause."""
+
+    op: int
+    reason: str
+
+
 Effect = WriteSnapshot | NameSnapshot | DrainLog | ReportDone | ReportFailed | Drop
+"""Of an attempt of our own."""
+
+ReceivedEffect = WriteReceived | AbandonWriting | ReportPlaced | ReportNotPlaced | Settled | RetryFinish
+"""Of a received snapshot."""
 
 
 class Phase(Enum):
@@ -78,6 +130,9 @@ class _Attempt:
     op: int
     phase: Phase
     snapshot_size: int = 0
+    is_received: bool = False
+    transfer: int = 0
+    """The attempt of StateTransfer that waits for the file."""
 
 
 class CheckpointCore:
@@ -107,6 +162,8 @@ class CheckpointCore:
 
     def on_captured(self, op: int) -> Effect:
         """Begin an attempt."""
+        if self._attempt is not None and self._attempt.is_received:
+            return ReportFailed(op=op, reason=f"the received snapshot of op {self._attempt.op} is being put in place")
         assert self._attempt is None, f"a capture of op {op} arrived during the attempt at op {self._attempt.op}"
         if op == 0:
             # The superblock says 0 for "no snapshot": a file that holds op 0 could never be paired with it.
@@ -119,16 +176,40 @@ class CheckpointCore:
             return self._name(self._last)
         return WriteSnapshot(attempt=self._attempts, op=op)
 
-    def on_written(self, info: SnapshotInfo) -> Effect:
+    def on_received(self, transfer: int, op: int, checksum: int) -> list[Effect | ReceivedEffect]:
+        """A received snapshot is to become the file, for the attempt `transfer` of StateTransfer."""
+        if op < self._file_op:
+            reason = f"the snapshot file holds op {self._file_op}, which is newer than {op}"
+            return [ReportNotPlaced(transfer=transfer, reason=reason)]
+        effects = self._give_up(f"the received snapshot of op {op} takes its place")
+        if self._last is not None and (self._last.op, self._last.checksum) == (op, checksum):
+            return [*effects, ReportPlaced(transfer=transfer)]
+        self._attempts += 1
+        self._attempt = _Attempt(number=self._attempts, op=op, phase=Phase.WRITING, is_received=True, transfer=transfer)
+        return [*effects, WriteReceived(attempt=self._attempts, op=op)]
+
+    def on_finish(self, op: int) -> Effect:
+        """The received snapshot of `op` is installed."""
+        if self._attempt is not None or self._last is None or self._last.op != op:
+            return Drop(what=f"FinishReceived of op {op}")
+        self._attempts += 1
+        self._attempt = _Attempt(number=self._attempts, op=op, phase=Phase.NAMING, is_received=True)
+        return self._name(self._last)
+
+    def on_written(self, info: SnapshotInfo) -> Effect | ReceivedEffect:
         """The snapshot file is durable."""
         assert self._attempt is not None
         assert self._attempt.phase is Phase.WRITING
         assert self._attempt.op == info.op >= self._file_op
         self._last = info
         self._file_op = info.op
+        if self._attempt.is_received:
+            transfer = self._attempt.transfer
+            self._attempt = None
+            return ReportPlaced(transfer=transfer)
         return self._name(info)
 
-    def on_write_failed(self, reason: str, *, renamed: bool) -> Effect:
+    def on_write_failed(self, reason: str, *, renamed: bool) -> Effect | ReceivedEffect:
         """The snapshot was not written. `renamed`: a process that reads the file sees it, a crash may undo it."""
         assert self._attempt is not None
         assert self._attempt.phase is Phase.WRITING
@@ -144,21 +225,23 @@ class CheckpointCore:
         attempt.phase = Phase.DRAINING
         return DrainLog(up_to=op - 1)
 
-    def on_record_failed(self, op: int, reason: str) -> Effect:
+    def on_record_failed(self, op: int, reason: str) -> Effect | ReceivedEffect:
         """The superblock may or may not name it; nobody relies on it."""
         if self._waiting(Phase.NAMING, op) is None:
             return Drop(what=f"RecordFailed for op {op}")
         return self._fail(reason)
 
-    def on_drained(self, up_to: int, log_size: int) -> Effect:
+    def on_drained(self, up_to: int, log_size: int) -> Effect | ReceivedEffect:
         """The log is short again: the end of the attempt."""
         attempt = self._waiting(Phase.DRAINING, up_to + 1)
         if attempt is None:
             return Drop(what=f"Drained up to op {up_to}")
         self._attempt = None
+        if attempt.is_received:
+            return Settled(op=attempt.op, log_size=log_size)
         return ReportDone(op=attempt.op, snapshot_size=attempt.snapshot_size, log_size=log_size)
 
-    def on_drain_failed(self, up_to: int, reason: str) -> Effect:
+    def on_drain_failed(self, up_to: int, reason: str) -> Effect | ReceivedEffect:
         """The snapshot stands, the log is as long as before."""
         if self._waiting(Phase.DRAINING, up_to + 1) is None:
             return Drop(what=f"DrainFailed up to op {up_to}")
@@ -174,8 +257,22 @@ class CheckpointCore:
         self._attempt.snapshot_size = info.size
         return NameSnapshot(op=info.op, checksum=info.checksum)
 
-    def _fail(self, reason: str) -> Effect:
+    def _give_up(self, reason: str) -> list[Effect | ReceivedEffect]:
+        """End the attempt under way, whatever it waits for: the answer that comes later is stale then."""
+        attempt = self._attempt
+        if attempt is None:
+            return []
+        effects: list[Effect | ReceivedEffect] = [AbandonWriting()] if attempt.phase is Phase.WRITING else []
+        if attempt.is_received and attempt.phase is not Phase.WRITING:
+            self._attempt = None  # Its naming is overtaken by that of the newer one.
+            return effects
+        return [*effects, self._fail(reason)]
+
+    def _fail(self, reason: str) -> Effect | ReceivedEffect:
         assert self._attempt is not None
-        op = self._attempt.op
-        self._attempt = None
-        return ReportFailed(op=op, reason=reason)
+        attempt, self._attempt = self._attempt, None
+        if not attempt.is_received:
+            return ReportFailed(op=attempt.op, reason=reason)
+        if attempt.phase is Phase.WRITING:
+            return ReportNotPlaced(transfer=attempt.transfer, reason=reason)
+        return RetryFinish(op=attempt.op, reason=reason)

@@ -1,9 +1,12 @@
 """What the Checkpoint coordinator accepts. One attempt at a time; its mailbox replaces the checkpoint lock.
 
-Order of an attempt: snapshot file, superblock, drain (persistence 5).
+Order of an attempt: snapshot file, superblock, drain (persistence 5). A snapshot that was received goes the same way, in two
+parts: PlaceReceived has the file written before it is installed, FinishReceived has it named and the log drained behind it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from levrier.actors.client_table.messages import CapturedClients
 from levrier.actors.metadata.messages import CapturedMetadata
@@ -11,11 +14,15 @@ from levrier.actors.metadata.messages import CapturedMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """State machine and client table at exactly `op`: begin an attempt."""
+    """State machine and client table at exactly `op`: begin an attempt.
+
+    `table_frontier` is above `op` only while a table that was received ahead of its snapshot waits for the ops between.
+    """
 
     op: int
     metadata: CapturedMetadata
     clients: CapturedClients
+    table_frontier: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,4 +63,37 @@ class DrainFailed:
     reason: str
 
 
-Command = Captured | Continue | CheckpointRecorded | RecordFailed | Drained | DrainFailed
+class ReceivedPayload(Protocol):
+    """The payload of a snapshot that came from a peer, on the disk."""
+
+    def chunks(self) -> Iterator[bytes]:
+        """The payload in pieces of at most about 256 KiB. Raises `StorageError`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceReceived:
+    """Make this the snapshot file, verbatim; a capture that is being written is given up for it (D-26).
+
+    The payload has `size` bytes and the XXH3 `checksum`. Answered to StateTransfer by ReceivedPlaced or ReceivedNotPlaced.
+    """
+
+    attempt: int
+    op: int
+    size: int
+    checksum: int
+    payload: ReceivedPayload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishReceived:
+    """The snapshot of `op`, placed before, is installed: name it in the superblock, then drain the log behind it.
+
+    No answer. A failure is tried again until a checkpoint of our own has taken its place.
+    """
+
+    op: int
+
+
+Command = (
+    Captured | Continue | CheckpointRecorded | RecordFailed | Drained | DrainFailed | PlaceReceived | FinishReceived
+)

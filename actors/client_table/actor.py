@@ -13,6 +13,7 @@ from levrier.actors.checkpoint import messages as checkpoint
 from levrier.actors.client_table import messages as client_table
 from levrier.actors.client_table.commits import record
 from levrier.actors.client_table.table import Answer, ClientTable
+from levrier.actors.client_table.transfer import decode
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.consensus.messages import Outcome
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime
@@ -68,6 +69,7 @@ class ClientTableActor(NodeActor):
         self._handlers.on(client_table.Recheck, self._on_recheck)
         self._handlers.on(client_table.Commit, self._on_commit)
         self._handlers.on(client_table.Capture, self._on_capture)
+        self._handlers.on(client_table.Install, self._on_install)
         self._handlers.seal()
 
     def receive(self, message: object) -> None:
@@ -144,8 +146,28 @@ class ClientTableActor(NodeActor):
     def _on_capture(self, message: client_table.Capture) -> None:
         assert message.op == self._last_op, f"a capture of {message.op} at {self._last_op}"
         self._checkpoint.tell(
-            checkpoint.Captured(op=message.op, metadata=message.metadata, clients=self._table.capture())
+            checkpoint.Captured(
+                op=message.op,
+                metadata=message.metadata,
+                clients=self._table.capture(),
+                table_frontier=max(message.op, self._table.frontier),
+            )
         )
+
+    def _on_install(self, message: client_table.Install) -> None:
+        frontier, applied_op = message.table_frontier, message.applied_op
+        received = message.snapshot.client_table
+        assert isinstance(received, bytes), "a received table in its transfer encoding"
+        assert applied_op >= self._last_op, f"an install of op {applied_op} at {self._last_op}"
+        reflected = max(self._last_op, self._table.frontier)
+        if frontier >= reflected:
+            self._table.install(decode(received, self._table.capacity), frontier)
+        else:
+            # The local table knows of later commits, and nothing would bring those back.
+            logger.debug("client table: kept at op {}, the received one is at {}", reflected, frontier)
+        assert max(frontier, reflected) >= applied_op, "a table behind its own snapshot was refused before"
+        self._last_op = applied_op
+        self._consensus.tell(consensus.Installed(attempt=message.attempt, applied_op=applied_op))
 
 
 def _judge_replay(frame: bytes) -> _Judgement:

@@ -85,8 +85,10 @@ class Capture:
 class Install:
     """The install marker, behind the machine's part: take the table of the snapshot, which reflects `table_frontier`.
 
-    `applied_op` is the op that the machine stands at now. Commits up to `table_frontier` go through without an effect on the
-    table (consensus specification 11). Answered to Consensus by Installed.
+    `snapshot.client_table` is the table as it was received, in its transfer encoding (bytes, client-table 10): it carries
+    whole rings, and may be ahead of the snapshot. `applied_op` is the op that the machine stands at now. Commits up to
+    `table_frontier` go through without an effect on the table (consensus specification 11); a table that is behind
+    `applied_op` is not taken, since its sessions would go back. Answered to Consensus by Installed.
     """
 
     attempt: int
@@ -102,4 +104,4 @@ class CapturedClients(Protocol):
         """The msgpack encoding of the `client_table` snapshot section, in pieces of at most about 64 KiB."""
 
 
-Command = Preflight | Recheck | Commit | Capture
+Command = Preflight | Recheck | Commit | Capture | Install

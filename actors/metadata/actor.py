@@ -44,6 +44,7 @@ class MetadataActor(NodeActor):
         self._handlers.on(metadata.FindSegmentSize, self._on_find_segment_size)
         self._handlers.on(metadata.Survey, self._on_survey)
         self._handlers.on(metadata.Capture, self._on_capture)
+        self._handlers.on(metadata.Install, self._on_install)
         self._handlers.seal()
 
     def receive(self, message: object) -> None:
@@ -117,3 +118,27 @@ class MetadataActor(NodeActor):
         assert message.op == self._last_op, f"a capture of op {message.op} at {self._last_op}"
         captured = self._machine.capture(self._last_op, self._last_timestamp)
         self._client_table.tell(client_table.Capture(op=message.op, metadata=captured))
+
+    def _on_install(self, message: metadata.Install) -> None:
+        snapshot = message.snapshot
+        if message.is_ahead:
+            assert snapshot.op > self._last_op, f"an install of op {snapshot.op} at {self._last_op}"
+            # Users and streams are both rebuilt before either is replaced; StateTransfer has checked that they can be.
+            self._machine = MetadataMachine.restore(
+                users=snapshot.users,
+                streams=snapshot.streams,
+                consensus_group_high=snapshot.fields.consensus_group_high_water,
+                next_user_id=snapshot.fields.next_user_id,
+            )
+            self._last_op = snapshot.op
+            self._last_timestamp = snapshot.fields.created_at
+        else:
+            assert snapshot.op <= self._last_op, f"op {snapshot.op} is ahead of {self._last_op}"
+        self._client_table.tell(
+            client_table.Install(
+                attempt=message.attempt,
+                snapshot=snapshot,
+                table_frontier=message.table_frontier,
+                applied_op=self._last_op,
+            )
+        )

@@ -139,4 +139,4 @@ class CapturedMetadata(Protocol):
 Question = Query | FindCredentials | FindPasswordHash | FindToken | CountTokens | FindSegmentSize | Survey
 """What the Bus asks."""
 
-Command = Apply | Question | Capture
+Command = Apply | Question | Capture | Install

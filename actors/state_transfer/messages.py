@@ -1,4 +1,4 @@
-"""What StateTransfer accepts from Consensus: when to fetch, and the steps of an install (consensus specification 11).
+"""What StateTransfer accepts: when to fetch, the steps of an install, frames of peers, time (consensus specification 11).
 
 StateTransfer owns the one fetch session, its nonce, budget and bytes; Consensus owns the stage, because it decides who may
 vote and commit meanwhile. Every message of one attempt carries its number; a number that is not the present one is stale.
@@ -19,6 +19,8 @@ byte of the state: the snapshot is handed through by reference.
 """
 
 from dataclasses import dataclass
+
+from levrier.actors.bus.messages import ReplicaFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,5 +86,31 @@ class ViewObserved:
     view: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedPlaced:
+    """The coordinator's answer to checkpoint.PlaceReceived: the snapshot of this attempt is the durable one."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedNotPlaced:
+    """The coordinator's other answer: the snapshot of this attempt is not known to be in place, as `reason` says."""
+
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """One tick has passed; stalls and expiries are counted in these."""
+
+
 ConsensusCommand = FetchRequired | FetchCanceled | PlaceSnapshot | InstallFinished | OfferVerdict | ViewObserved
-"""What Consensus may tell. The transfer frames of the Bus and the answers of the coordinator are a union of their own."""
+"""What Consensus may tell."""
+
+CheckpointAnswer = ReceivedPlaced | ReceivedNotPlaced
+"""What the Checkpoint coordinator answers."""
+
+Command = ConsensusCommand | CheckpointAnswer | ReplicaFrame | Tick
+"""Everything that StateTransfer accepts. Of frames the Bus routes commands 22 to 25 to it."""
