@@ -1,8 +1,8 @@
 """The write-ahead log of one consensus group (persistence section 2, framing D-24, failures D-25).
 
-Owns `journal.wal` and its index: two arrays over slots (header, record offset), slot = op mod slots. One owner calls it,
-one call at a time. Invariants: an entry is indexed only after a sync that covers it; every rewrite is a new file under a
-new epoch, renamed into place; what is indexed is what a reopen finds, unless a later append overwrote the slot.
+Owns `journal.wal` and its index. One owner calls it, one call at a time, and may append between the steps of a drain.
+Invariants: an entry is indexed only after a sync that covers it; every rewrite is a new file under a new epoch, renamed
+into place; what is indexed is what a reopen finds, unless a later append overwrote the slot.
 
 It knows bytes and hash chains, not consensus: which entry is right when two views disagree is not decided here.
 
@@ -17,7 +17,6 @@ from pathlib import Path
 
 from xxhash import xxh3_64_intdigest
 
-from levrier.persistence.data_dir import temporary
 from levrier.persistence.errors import (
     AppendRefused,
     EntryInvalid,
@@ -28,6 +27,7 @@ from levrier.persistence.errors import (
     SlotCollision,
     StorageError,
 )
+from levrier.persistence.journal_drain import DrainSession
 from levrier.persistence.journal_format import (
     BATCH_SIZE_MAX,
     CHECK_MASK,
@@ -41,18 +41,16 @@ from levrier.persistence.journal_format import (
     padding,
     record_size,
 )
-from levrier.persistence.journal_rewrite import Rewriter, read_frame, write_zeros
+from levrier.persistence.journal_index import Entry, SlotIndex
+from levrier.persistence.journal_rewrite import Rewriter, Source, read_frame, write_zeros
 from levrier.persistence.journal_scan import ScanResult, scan
 from levrier.persistence.storage import File, Storage
-from levrier.persistence.superblock import remove_quietly
 from levrier.wire.errors import WireError
 from levrier.wire.headers import PrepareHeader
 from levrier.wire.prepare import Prepare
 
 PREALLOCATE_STEP = 4 * 1024 * 1024
 SLOTS_MAX = 1 << 20
-
-Entry = tuple[PrepareHeader, int]
 
 
 class PrepareJournal:
@@ -77,8 +75,7 @@ class PrepareJournal:
         self._epoch_source = epoch_source
         self._step = preallocate_step
         self._snapshot_op = snapshot_op
-        self._headers: list[PrepareHeader | None] = [None] * slots
-        self._offsets: list[int] = [0] * slots
+        self._index = SlotIndex(slots)
         self._last_op: int | None = None
         self._file: File | None = None
         self._epoch = 0
@@ -88,7 +85,8 @@ class PrepareJournal:
         self._poison: str | None = None
         self._failed_from: int | None = None
         self._dirty = False
-        self._busy = False
+        self._drain: DrainSession | None = None
+        self._handing_out = False
         self._cut_offset: int | None = None
         self._cut_bytes = 0
         self._unsealed_count = 0
@@ -127,7 +125,7 @@ class PrepareJournal:
             if storage.exists(path):
                 journal._load()
             else:
-                journal._rewrite([], last_op=None)
+                journal._rewrite([])
         except BaseException:
             journal.close()
             raise
@@ -153,7 +151,7 @@ class PrepareJournal:
     @property
     def is_empty(self) -> bool:
         """Whether it holds no entry: such a log counts as absent at boot (D-31)."""
-        return all(header is None for header in self._headers)
+        return self._index.count == 0
 
     @property
     def size(self) -> int:
@@ -204,8 +202,7 @@ class PrepareJournal:
 
     def header(self, op: int) -> PrepareHeader | None:
         """The header of `op`, if it is indexed."""
-        header = self._headers[op % self._slots]
-        return header if header is not None and header.op == op else None
+        return self._index.header(op)
 
     def previous_header(self, header: PrepareHeader) -> PrepareHeader | None:
         """The header below; None for op 0."""
@@ -213,7 +210,7 @@ class PrepareJournal:
 
     def headers_from(self, op: int) -> list[PrepareHeader]:
         """Every indexed header at or above `op`, ascending; gaps are possible."""
-        return sorted((each for each in self._headers if each is not None and each.op >= op), key=_op)
+        return sorted((each for each in self._index.headers if each is not None and each.op >= op), key=_op)
 
     # Reading
 
@@ -236,7 +233,7 @@ class PrepareJournal:
         indexed = self.header(header.op)
         if indexed is None or indexed.checksum != header.checksum:
             return None
-        offset = self._offsets[header.op % self._slots]
+        offset = self._index.offset(header.op)
         frame = read_frame(self._open_file, offset, indexed, path=self._path, epoch=self._epoch)
         try:
             prepare = Prepare.decode(frame)
@@ -267,12 +264,12 @@ class PrepareJournal:
             self._note_failure(prepares)
             raise
         for header, offset, end in placed:
-            slot = header.op % self._slots
-            self._headers[slot] = header
-            self._offsets[slot] = offset
+            self._index.put(header, offset)
             if self._last_op is None or header.op > self._last_op:
                 self._last_op = header.op
             self._end = end
+            if self._drain is not None:
+                self._drain.note(header, offset, end)
 
     def write_durable_mark(self) -> None:
         """State on disk that everything so far is durable: damage in it is then never taken for a torn tail.
@@ -289,23 +286,39 @@ class PrepareJournal:
         self._open_file.datasync()
         self._end = self._marked_end = end
 
-    def drain(self, up_to: int, on_drained: Callable[[Prepare], None] | None = None) -> int:
-        """Remove all entries with an op at or below `up_to`, raise the watermark to it, give the number removed.
+    def begin_drain(self, up_to: int) -> DrainSession:
+        """Begin to remove all entries with an op at or below `up_to`; what is appended meanwhile stays.
 
-        `on_drained` gets each removed entry, ascending, before anything is changed. A failure before the rename leaves
-        everything as it was; a later one poisons the log.
+        Until the session is over, drains and truncations are refused as `JournalBusy`. The watermark rises at once: the
+        snapshot that makes the entries unnecessary is durable, whether or not the session succeeds.
         """
         self._refuse_if_poisoned()
-        with _Rewriting(self):
-            entries = self._indexed()
-            live = [entry for entry in entries if entry[0].op > up_to]
-            removed = len(entries) - len(live)
-            if on_drained is not None:
-                self._hand_out(entries[:removed], on_drained)
-            if removed or self._dirty:
-                self._rewrite(live, last_op=self._last_op)
-            self._snapshot_op = max(self._snapshot_op, up_to)
-        return removed
+        self._refuse_if_busy()
+        index = self._index
+        rewriter = self._rewriter() if self._dirty or index.holds_any_up_to(up_to) else None
+        self._snapshot_op = max(self._snapshot_op, up_to)
+        last = -1 if self._last_op is None else self._last_op
+        ops: Sequence[int] = range(up_to + 1, last + 1)
+        if last - up_to > self._slots:  # Not contiguous, so rather ask the slots than all numbers between.
+            ops = [header.op for header, _ in index.entries() if header.op > up_to]
+        self._drain = DrainSession(rewriter=rewriter, index=index, ops=ops, begun_at=self._end, switch=self._switch)
+        return self._drain
+
+    def drain(self, up_to: int, on_drained: Callable[[Prepare], None] | None = None) -> int:
+        """Remove all entries with an op at or below `up_to` in one go, give the number removed. See `begin_drain`.
+
+        `on_drained` gets each of them, ascending, before anything is changed. A failure before the rename leaves the
+        entries as they were; a later one poisons the log.
+        """
+        if on_drained is not None:
+            self._refuse_if_poisoned()
+            self._refuse_if_busy()
+            self._handing_out = True
+            try:
+                self._hand_out(up_to, on_drained)
+            finally:
+                self._handing_out = False
+        return self.begin_drain(up_to).finish()
 
     def truncate_from(self, op: int) -> int:
         """Remove all entries with an op at or above `op` (> 0), give the number removed; the watermark stays.
@@ -314,21 +327,27 @@ class PrepareJournal:
         `failed_from`. `last_op` becomes the highest survivor.
         """
         self._refuse_if_poisoned()
+        self._refuse_if_busy()
         if op <= 0:
             raise InvalidInput(file=self._path, what=f"truncation from op {op}", next_step="name an op above 0")
-        with _Rewriting(self):
-            entries = self._indexed()
-            live = [entry for entry in entries if entry[0].op < op]
-            removed = len(entries) - len(live)
-            if removed or self._dirty:
-                survivor = live[-1][0].op if live else None
-                self._rewrite(live, last_op=survivor if removed else self._last_op)
-            if self._failed_from is not None and op <= self._failed_from:
-                self._failed_from = None
+        entries = self._index.entries()
+        live = [entry for entry in entries if entry[0].op < op]
+        removed = len(entries) - len(live)
+        if removed or self._dirty:
+            self._rewrite(live)
+        if removed:
+            self._last_op = live[-1][0].op if live else None
+        if self._failed_from is not None and op <= self._failed_from:
+            self._failed_from = None
         return removed
 
     def close(self) -> None:
-        """Close the file. What was appended is durable already; write a durable mark before, if all is well."""
+        """Close the file. What was appended is durable already; write a durable mark before, if all is well.
+
+        A drain that is under way is aborted.
+        """
+        if self._drain is not None:
+            self._drain.abort()
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -373,16 +392,14 @@ class PrepareJournal:
         self._storage.sync_directory(self._path.parent)
 
     def _index_scanned(self, header: PrepareHeader, offset: int) -> None:
-        slot = header.op % self._slots
-        occupant = self._headers[slot]
+        occupant = self._index.headers[header.op % self._slots]
         if occupant is not None and occupant.op != header.op and occupant.op > self._snapshot_op:
             raise InvalidInput(
                 file=self._path,
                 what=f"{self._slots} slots hold either op {occupant.op} or op {header.op}, the log has both",
                 next_step="set metadata.journal_slots back to the larger value that this log was written with",
             )
-        self._headers[slot] = header
-        self._offsets[slot] = offset
+        self._index.put(header, offset)
         if self._last_op is None or header.op > self._last_op:
             self._last_op = header.op
 
@@ -399,7 +416,7 @@ class PrepareJournal:
                 reason = f"{size} bytes, at most {ENTRY_SIZE_MAX} fit"
                 raise EntryInvalid(file=self._path, op=op, reason=reason)
             slot = op % self._slots
-            occupant = self._headers[slot]
+            occupant = self._index.headers[slot]
             occupant_op = taken.get(slot, -1 if occupant is None else occupant.op)
             if occupant_op > self._snapshot_op or slot in taken:
                 raise SlotCollision(file=self._path, op=op, occupant=occupant_op, snapshot_op=self._snapshot_op)
@@ -462,45 +479,59 @@ class PrepareJournal:
         elif self._dirty:
             self._failed_from = last + 1
 
-    def _indexed(self) -> list[Entry]:
-        entries = [
-            (header, offset) for header, offset in zip(self._headers, self._offsets, strict=True) if header is not None
-        ]
-        entries.sort(key=lambda entry: entry[0].op)
-        return entries
-
-    def _hand_out(self, entries: Sequence[Entry], on_drained: Callable[[Prepare], None]) -> None:
-        for header, _ in entries:
+    def _hand_out(self, up_to: int, on_drained: Callable[[Prepare], None]) -> None:
+        for header, _ in self._index.entries():
+            if header.op > up_to:
+                break
             prepare = self.entry_at(header)
             assert prepare is not None
             on_drained(prepare)
 
-    def _rewrite(self, live: Sequence[Entry], *, last_op: int | None) -> None:
-        """Replace the file by one that holds `live` only, under a new epoch; `last_op` is what it is from then on."""
-        scratch = temporary(self._path)
-        epoch = self._next_epoch()
+    def _rewriter(self) -> Rewriter:
+        """A new file under a new epoch, to be filled with what is to survive."""
+        source = None
+        if self._file is not None:
+            source = Source(file=self._file, path=self._path, epoch=self._epoch, end=self._end)
+        return Rewriter(
+            self._storage,
+            self._path,
+            source=source,
+            slots=self._slots,
+            group=self._group,
+            epoch=self._next_epoch(),
+            step=self._step,
+        )
+
+    def _rewrite(self, live: Sequence[Entry]) -> None:
+        """Replace the file by one that holds `live` only."""
+        rewriter = self._rewriter()
         try:
-            rewriter = Rewriter(self._storage, scratch, group=self._group, epoch=epoch, step=self._step)
-            try:
-                rewriter.copy(self._file, live, path=self._path, source_epoch=self._epoch)
-                self._storage.replace(scratch, self._path)
-            except BaseException:
-                rewriter.file.close()
-                raise
+            for header, offset in live:
+                for _ in rewriter.copy(header, offset):
+                    pass
+            rewriter.seal()
         except StorageError:
-            remove_quietly(self._storage, scratch)
+            rewriter.abort()
             raise
-        self.close()
+        self._switch(rewriter)
+
+    def _switch(self, rewriter: Rewriter) -> int:
+        """Let the new file take the place of the log, give the number of entries that it has less."""
+        try:
+            self._storage.replace(rewriter.scratch, self._path)
+        except StorageError:
+            rewriter.abort()
+            raise
+        if self._file is not None:
+            self._file.close()
+        removed = self._index.count - rewriter.index.count
         self._file = rewriter.file
-        self._epoch = epoch
+        self._index = rewriter.index
+        self._epoch = rewriter.epoch
         self._end = self._marked_end = rewriter.end
         self._allocated = rewriter.allocated
         self._dirty = False
-        self._headers = [None] * self._slots
-        for (header, _), offset in zip(live, rewriter.offsets, strict=True):
-            self._headers[header.op % self._slots] = header
-            self._offsets[header.op % self._slots] = offset
-        self._last_op = last_op
+        self._drain = None
         try:
             self._storage.sync_directory(self._path.parent)
             self._file = self._storage.open(self._path, create=False)  # Under its own name, for errors to come.
@@ -508,6 +539,7 @@ class PrepareJournal:
             self._poison = f"after a rewrite, before its directory was synced and the file reopened: {error.what}"
             raise JournalPoisoned(file=self._path, reason=self._poison) from error
         rewriter.file.close()
+        return removed
 
     def _next_epoch(self) -> int:
         """A number that differs from the present epoch and from zero."""
@@ -520,22 +552,10 @@ class PrepareJournal:
         if self._poison is not None:
             raise JournalPoisoned(file=self._path, reason=self._poison)
 
-
-class _Rewriting:
-    """One rewrite at a time, also against one that an `on_drained` callback asks for."""
-
-    __slots__ = ("_journal",)
-
-    def __init__(self, journal: PrepareJournal) -> None:
-        self._journal = journal
-
-    def __enter__(self) -> None:
-        if self._journal._busy:
-            raise JournalBusy(file=self._journal._path)
-        self._journal._busy = True
-
-    def __exit__(self, *_: object) -> None:
-        self._journal._busy = False
+    def _refuse_if_busy(self) -> None:
+        """One rewrite at a time, also against one that an `on_drained` callback asks for."""
+        if self._handing_out or (self._drain is not None and not self._drain.over):
+            raise JournalBusy(file=self._path)
 
 
 def _op(header: PrepareHeader) -> int:

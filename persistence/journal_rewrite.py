@@ -6,12 +6,15 @@ and a durable mark closes it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from xxhash import xxh3_64, xxh3_64_intdigest
 
-from levrier.persistence.errors import JournalDamaged
+from levrier.persistence.data_dir import temporary
+from levrier.persistence.errors import JournalDamaged, StorageError
 from levrier.persistence.journal_format import (
     CHECK_MASK,
     HASHED_SIZE,
@@ -25,10 +28,14 @@ from levrier.persistence.journal_format import (
     padding,
     record_size,
 )
+from levrier.persistence.journal_index import SlotIndex
 from levrier.persistence.storage import File, Storage
+from levrier.persistence.superblock import remove_quietly
 from levrier.wire.headers import PrepareHeader
 
-CHUNK_SIZE = 1024 * 1024
+CHUNK_SIZE: Final = 256 * 1024
+FILL_RESERVE: Final = 256 * 1024
+"""Zeros that are left at least for what is appended before the file takes the place of the log."""
 _ZEROS = bytes(CHUNK_SIZE)
 
 
@@ -52,90 +59,152 @@ def read_frame(file: File, offset: int, header: PrepareHeader, *, path: Path, ep
     return frame
 
 
-class Rewriter:
-    """Fills the new file. `offsets`, `end` and `allocated` describe it after `copy`; `file` stays open."""
+@dataclass(slots=True)
+class Source:
+    """The file that is copied from; its records end at `end`, which grows when appends go on meanwhile."""
 
-    def __init__(self, storage: Storage, scratch: Path, *, group: int, epoch: int, step: int) -> None:
-        self.file = storage.open(scratch, create=True)
-        self.offsets: list[int] = []
+    file: File
+    path: Path
+    epoch: int
+    end: int
+
+
+class Rewriter:
+    """Fills a new file beside `path`. Its `index`, `end` and `allocated` describe it; `file` stays open.
+
+    `copy` each entry, then `seal`; whoever wants to spread that over time may `flush`, `fill` and `sync` in between. After
+    a failure of any of them call `abort`. `source` is None for a log that is created.
+    """
+
+    def __init__(
+        self, storage: Storage, path: Path, *, source: Source | None, slots: int, group: int, epoch: int, step: int
+    ) -> None:
+        self.index = SlotIndex(slots)
+        self.epoch = epoch
         self.end = 0
         self.allocated = 0
-        self._group = group
-        self._epoch = epoch
+        self.unsynced_size = 0
+        self.scratch = temporary(path)
+        self._storage = storage
+        self._source = source
         self._step = step
-        self._out = bytearray()
+        self._reserve = min(step, FILL_RESERVE)
+        self._out = bytearray(encode_file_header(group=group, epoch=epoch))
         self._window = b""
         self._window_offset = 0
+        self.file = storage.open(self.scratch, create=True)
+        try:
+            self.file.truncate(0)
+        except StorageError:
+            self.abort()
+            raise
 
-    def copy(
-        self, source: File | None, live: Sequence[tuple[PrepareHeader, int]], *, path: Path, source_epoch: int
-    ) -> None:
-        """Write the whole new file and sync it. `JournalDamaged` if an entry of the source went bad meanwhile."""
-        self.file.truncate(0)
-        self._put(encode_file_header(group=self._group, epoch=self._epoch))
-        for header, offset in live:
-            assert source is not None
-            self.offsets.append(self._offset)
-            if record_size(header.size) > CHUNK_SIZE:
-                self._copy_large(source, header, offset, path=path, source_epoch=source_epoch)
-            else:
-                self._copy_small(source, header, offset, path=path, source_epoch=source_epoch)
-        if live:
-            self._put(encode_durable_mark(epoch=self._epoch, durable_offset=self._offset))
-        self._flush()
-        self.allocated = (self.end // self._step + 1) * self._step
-        write_zeros(self.file, self.end, self.allocated - self.end)
+    def abort(self) -> None:
+        """Close and remove the new file."""
+        self.file.close()
+        remove_quietly(self._storage, self.scratch)
+
+    def note_source_end(self, end: int) -> None:
+        """The source has grown to `end`."""
+        assert self._source is not None
+        self._source.end = end
+
+    def copy(self, header: PrepareHeader, offset: int) -> Iterator[int]:
+        """Copy an entry of the source, a piece for each size that it yields.
+
+        `JournalDamaged` if it went bad meanwhile; it is never taken over unchecked.
+        """
+        source = self._source
+        assert source is not None
+        at = self._offset
+        if record_size(header.size) > CHUNK_SIZE:
+            yield from self._copy_large(source, header, offset)
+        else:
+            yield self._copy_small(source, header, offset)
+        self.index.put(header, at)
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        if self._out:
+            self.file.write(self.end, self._out)
+            self.unsynced_size += len(self._out)
+            self.end += len(self._out)
+            self.allocated = max(self.allocated, self.end)
+            self._out = bytearray()
+
+    def fill(self, size: int | None) -> bool:
+        """Write zeros behind the records, at most `size` bytes if given. True when enough of them stand there."""
+        assert not self._out
+        lacking = ((self.end + self._reserve) // self._step + 1) * self._step - self.allocated
+        count = lacking if size is None else min(size, lacking)
+        if count > 0:
+            write_zeros(self.file, self.allocated, count)
+            self.unsynced_size += count
+            self.allocated += count
+        return count >= lacking
+
+    def sync(self) -> None:
+        """Make durable what was written so far, so that `seal` has less to do."""
         self.file.sync()
+        self.unsynced_size = 0
+
+    def seal(self) -> None:
+        """Close the file with a durable mark and make all of it durable: it may take the place of the log."""
+        if self.index.count:
+            self._put(encode_durable_mark(epoch=self.epoch, durable_offset=self._offset))
+        self.flush()
+        if self.allocated > self.end:
+            self.file.datasync()  # It was filled and synced before; only contents have changed since.
+        else:
+            self.fill(None)
+            self.file.sync()
 
     @property
     def _offset(self) -> int:
         return self.end + len(self._out)
 
-    def _copy_small(self, source: File, header: PrepareHeader, offset: int, *, path: Path, source_epoch: int) -> None:
+    def _copy_small(self, source: Source, header: PrepareHeader, offset: int) -> int:
         size = RECORD_HEADER_SIZE + header.size
         at = offset - self._window_offset
         if at < 0 or at + size > len(self._window):
-            self._window = source.read(offset, CHUNK_SIZE)
+            # Not beyond the end: what an append puts there later would be missing from the window.
+            self._window = source.file.read(offset, min(CHUNK_SIZE, source.end - offset))
             self._window_offset = offset
             at = 0
-        check = _checked_header(self._window, at, offset, header, path=path, epoch=source_epoch)
+        check = _checked_header(self._window, at, offset, header, path=source.path, epoch=source.epoch)
         frame = self._window[at + RECORD_HEADER_SIZE : at + size]
         if len(frame) != header.size or xxh3_64_intdigest(frame) & CHECK_MASK != check:
-            raise _damaged(path, offset, header, "the prepare does not match the check of its record")
+            raise _damaged(source.path, offset, header, "the prepare does not match the check of its record")
         self._put(b"".join((self._record_header(header.size, check), frame, padding(size))))
+        return record_size(header.size)
 
-    def _copy_large(self, source: File, header: PrepareHeader, offset: int, *, path: Path, source_epoch: int) -> None:
-        content = source.read(offset, RECORD_HEADER_SIZE)
-        check = _checked_header(content, 0, offset, header, path=path, epoch=source_epoch)
+    def _copy_large(self, source: Source, header: PrepareHeader, offset: int) -> Iterator[int]:
+        content = source.file.read(offset, RECORD_HEADER_SIZE)
+        check = _checked_header(content, 0, offset, header, path=source.path, epoch=source.epoch)
         self._put(self._record_header(header.size, check))
         digest = xxh3_64()
         done = 0
         while done < header.size:
-            piece = source.read(offset + RECORD_HEADER_SIZE + done, min(CHUNK_SIZE, header.size - done))
+            piece = source.file.read(offset + RECORD_HEADER_SIZE + done, min(CHUNK_SIZE, header.size - done))
             if not piece:
                 break
             digest.update(piece)
             self._put(piece)
             done += len(piece)
+            yield len(piece)
         if done != header.size or digest.intdigest() & CHECK_MASK != check:
-            raise _damaged(path, offset, header, "the prepare does not match the check of its record")
+            raise _damaged(source.path, offset, header, "the prepare does not match the check of its record")
         self._put(padding(RECORD_HEADER_SIZE + header.size))
 
     def _record_header(self, length: int, check: int) -> bytes:
         return encode_record_header(
-            kind=KIND_PREPARE, length=length, check=check, epoch=self._epoch, durable_offset=self._offset
+            kind=KIND_PREPARE, length=length, check=check, epoch=self.epoch, durable_offset=self._offset
         )
 
     def _put(self, data: bytes) -> None:
         self._out += data
         if len(self._out) >= CHUNK_SIZE:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._out:
-            self.file.write(self.end, self._out)
-            self.end += len(self._out)
-            self._out = bytearray()
+            self.flush()
 
 
 def _checked_header(content: bytes, at: int, offset: int, header: PrepareHeader, *, path: Path, epoch: int) -> int:

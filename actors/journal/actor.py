@@ -2,12 +2,14 @@
 
 Appends gather until the mailbox has run empty (group commit, design section 4): one write and one sync for the batch,
 then one Appended. Whatever else arrives first flushes the batch, so a drain, a truncation or a read sees the log as its
-sender left it. After a failed batch nothing is accepted until the truncation that Consensus owes for it (design section 3,
+sender left it. A drain goes on in short steps behind the batches, with a pause after each: it neither holds up an append
+for longer than a step nor keeps the interpreter from the other threads. A truncation aborts it, and it begins again. After a failed batch nothing is accepted until the truncation that Consensus owes for it (design section 3,
 rule 8): an op above a hole must not slip in. A poisoned log answers every command with its reason (persistence 2.4).
 
 Refuses to know views, quorums and what an entry means; a slot collision is a failure like any other.
 """
 
+from collections import deque
 from typing import Final
 
 from loguru import logger
@@ -18,6 +20,7 @@ from levrier.actors.journal import messages as journal
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime
 from levrier.persistence.errors import StorageError
 from levrier.persistence.journal import PrepareJournal
+from levrier.persistence.journal_drain import DrainSession
 from levrier.wire.prepare import Prepare
 
 BATCH_SIZE_MAX: Final = 1024 * 1024
@@ -25,11 +28,17 @@ BATCH_SIZE_MAX: Final = 1024 * 1024
 READ_SIZE_MAX: Final = 8 * 1024 * 1024
 """An answer to Read ends before it would grow beyond this many bytes, but has one entry at least."""
 
+PAUSE_MILLISECONDS: Final = 1
+"""Sleep between two steps of a drain."""
+
 _Batch = list[journal.Append]
 
 
 class JournalActor(NodeActor):
-    """Owns an open `journal`, which it closes at its end."""
+    """Owns an open `journal`, which it closes at its end.
+
+    With `pause_milliseconds` 0 the next step of a drain is told at once.
+    """
 
     def __init__(
         self,
@@ -39,11 +48,17 @@ class JournalActor(NodeActor):
         journal: PrepareJournal,
         consensus: Recipient[consensus.Command],
         checkpoint: Recipient[checkpoint.Command],
+        pause_milliseconds: int = PAUSE_MILLISECONDS,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
         self._journal = journal
         self._consensus = consensus
         self._checkpoint = checkpoint
+        self._pause_milliseconds = pause_milliseconds
+        self._drains: deque[int] = deque()
+        self._session: DrainSession | None = None
+        self._attempt = 0
+        self._step_due = False
         self._batch: _Batch = []
         self._batch_size = 0
         self._refused_from: int | None = None
@@ -57,11 +72,15 @@ class JournalActor(NodeActor):
         self._handlers.dispatch(message)
 
     def on_batch_end(self) -> None:
-        """Write what has gathered."""
+        """Write what has gathered, then do the step of a drain that is due."""
         self._flush()
+        if self._step_due:
+            self._step_due = False
+            self._step_drain()
 
     def on_stop(self) -> None:
-        """Leave the log marked as durable, so that the next boot takes no damage in it for a torn tail (D-24)."""
+        """Abort a drain: the log is complete without it, and the next checkpoint drains again. Leave the log marked as durable, so that the next boot takes no damage in it for a torn tail (D-24)."""
+        self._abort_drain()
         self._write_mark()
         self._journal.close()
 
@@ -84,29 +103,81 @@ class JournalActor(NodeActor):
         message.reply_to.tell(journal.Entries(from_op=message.from_op, prepares=tuple(prepares)))
 
     def _on_drain(self, message: journal.Drain) -> None:
+        """Drains are handled one behind the other; the coordinator has one attempt, so hardly ever does one wait."""
         self._flush()
-        try:
-            removed = self._journal.drain(message.up_to)
-        except StorageError as error:
-            logger.error("the log was not drained up to op {}: {}", message.up_to, error)
-            self._checkpoint.tell(checkpoint.DrainFailed(up_to=message.up_to, reason=str(error)))
+        self._drains.append(message.up_to)
+        if len(self._drains) == 1:
+            self._step_drain()
+
+    def _on_continue_drain(self, message: journal.ContinueDrain) -> None:
+        """The step itself waits for the end of the batch, which it must not split."""
+        if message.attempt != self._attempt or not self._drains:
+            logger.debug("dropped: ContinueDrain of attempt {}", message.attempt)
             return
+        self._step_due = True
+
+    def _step_drain(self) -> None:
+        """Begin the first drain that waits, go on with it, or finish it."""
+        up_to = self._drains[0]
+        session = self._session
+        try:
+            if session is None:
+                self._session = self._journal.begin_drain(up_to)
+            elif session.ready:
+                self._tell_drained(session.finish(), up_to)
+            else:
+                session.step()
+        except StorageError as error:
+            logger.error("the log was not drained up to op {}: {}", up_to, error)
+            self._end_drain(checkpoint.DrainFailed(up_to=up_to, reason=str(error)))
+        if self._drains:
+            self._tell_continue()
+
+    def _tell_drained(self, removed: int, up_to: int) -> None:
         log_size = self._journal.size
-        logger.debug("{} entries up to op {} left the log, {} bytes are in use", removed, message.up_to, log_size)
-        self._checkpoint.tell(checkpoint.Drained(up_to=message.up_to, log_size=log_size))
+        logger.debug("{} entries up to op {} left the log, {} bytes are in use", removed, up_to, log_size)
+        self._end_drain(checkpoint.Drained(up_to=up_to, log_size=log_size))
+
+    def _end_drain(self, answer: checkpoint.Drained | checkpoint.DrainFailed) -> None:
+        self._session = None
+        self._drains.popleft()
+        self._checkpoint.tell(answer)
+
+    def _abort_drain(self) -> bool:
+        """Whether there was one to abort. It is still owed; what the actor has told itself for it is stale."""
+        if self._session is None:
+            return False
+        self._session.abort()
+        self._session = None
+        self._attempt += 1
+        self._step_due = False
+        return True
+
+    def _tell_continue(self) -> None:
+        message = journal.ContinueDrain(attempt=self._attempt)
+        if self._pause_milliseconds:
+            self.runtime.after(self._pause_milliseconds, self.address, message)
+        else:
+            self.address.tell(message)
 
     def _on_truncate(self, message: journal.Truncate) -> None:
         self._flush()
+        aborted = self._abort_drain()
+        self._truncate(message.from_op)
+        if aborted:
+            self._step_drain()
+
+    def _truncate(self, from_op: int) -> None:
         try:
-            removed = self._journal.truncate_from(message.from_op)
+            removed = self._journal.truncate_from(from_op)
         except StorageError as error:
-            logger.error("the log was not truncated from op {}: {}", message.from_op, error)
-            self._consensus.tell(consensus.TruncateFailed(from_op=message.from_op, reason=str(error)))
+            logger.error("the log was not truncated from op {}: {}", from_op, error)
+            self._consensus.tell(consensus.TruncateFailed(from_op=from_op, reason=str(error)))
             return
-        logger.info("{} entries from op {} on left the log", removed, message.from_op)
-        if self._refused_from is not None and message.from_op <= self._refused_from:
+        logger.info("{} entries from op {} on left the log", removed, from_op)
+        if self._refused_from is not None and from_op <= self._refused_from:
             self._refused_from = None
-        self._consensus.tell(consensus.Truncated(from_op=message.from_op))
+        self._consensus.tell(consensus.Truncated(from_op=from_op))
 
     def _on_tick(self, _message: journal.Tick) -> None:
         """A mark costs a sync, so only a log that was idle for a whole tick gets one."""
@@ -171,6 +242,7 @@ def _handlers(actor: JournalActor) -> Handlers:
     handlers.on(journal.Append, actor._on_append)
     handlers.on(journal.Read, actor._on_read)
     handlers.on(journal.Drain, actor._on_drain)
+    handlers.on(journal.ContinueDrain, actor._on_continue_drain)
     handlers.on(journal.Truncate, actor._on_truncate)
     handlers.on(journal.Tick, actor._on_tick)
     handlers.seal()

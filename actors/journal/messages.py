@@ -1,4 +1,4 @@
-"""What the Journal accepts. Its mailbox is the gate: append, drain and truncate are handled one at a time."""
+"""What the Journal accepts. Its mailbox is the gate: append, truncate and each step of a drain are handled one at a time."""
 
 from dataclasses import dataclass
 
@@ -28,9 +28,19 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """Remove everything up to and including `up_to`: a checkpoint made it unnecessary. Answered to the coordinator."""
+    """Remove everything up to and including `up_to`: a checkpoint made it unnecessary.
+
+    Answered to the coordinator by Drained or DrainFailed, after many steps with appends between them.
+    """
 
     up_to: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContinueDrain:
+    """The next step of the drain is due. The Journal tells it itself, so that appends come between two steps."""
+
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,4 +63,4 @@ class Entries:
     prepares: tuple[Prepare, ...]
 
 
-Command = Append | Read | Drain | Truncate | Tick
+Command = Append | Read | Drain | ContinueDrain | Truncate | Tick

@@ -150,7 +150,12 @@ class JournalRig:
 
 
 def start(
-    runtime: Runtime, log: PrepareJournal, *, consensus_recipient: Any, checkpoint_recipient: Any
+    runtime: Runtime,
+    log: PrepareJournal,
+    *,
+    consensus_recipient: Any,
+    checkpoint_recipient: Any,
+    pause_milliseconds: int = 0,
 ) -> Address[journal.Command]:
     """Start the actor and give its address."""
     JournalActor.start(
@@ -159,5 +164,6 @@ def start(
         journal=log,
         consensus=consensus_recipient,
         checkpoint=checkpoint_recipient,
+        pause_milliseconds=pause_milliseconds,
     )
     return runtime.address("journal")
