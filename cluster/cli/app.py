@@ -45,7 +45,7 @@ asks(app, "status")(status.status)
 app.add_typer(catalogue.streams, name="streams")
 app.add_typer(catalogue.topics, name="topics")
 app.add_typer(inspect.inspect, name="inspect")
-asks(app, "bench")(bench.bench)
+asks(app, "bench", with_token=False)(bench.bench)
 app.command("demo")(demo.demo)
 
 

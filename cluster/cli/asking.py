@@ -5,20 +5,25 @@ added to what a user may type.
 """
 
 import asyncio
+import contextlib
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
-from levrier.cluster.client import Client
+from levrier.cluster.cli.output import CommandFailed, Exit
+from levrier.cluster.cli.secrets_given import SecretSource
+from levrier.cluster.client import Client, ClientError
 from levrier.cluster.config import Address
 
 T = TypeVar("T")
 
 CALL_SECONDS = 10.0
+
+_PASSWORD_HELP: Final = "Its password; a file, the variable or the prompt keep it from other users of this machine."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +35,10 @@ class Asking:
     password: str = field(repr=False)
     timeout: float
     as_json: bool
+    token: str | None = field(default=None, repr=False)
+    """A personal access token to log in with, instead of name and password."""
+    typed: frozenset[str] = frozenset()
+    """The parameters that stand on the command line; the others come from the environment or are defaults."""
 
     @property
     def address(self) -> Address:
@@ -44,10 +53,18 @@ class Asking:
         address = self.address
         client = await Client.connect(address.host, address.port, deadline_seconds=self.timeout)
         async with client:
-            await client.login(self.username, self.password)
+            if self.token is None:
+                await client.login(self.username, self.password)
+            else:
+                await client.login_with_token(self.token)
             answer = await question(client)
-            await client.logout()
+            with contextlib.suppress(ClientError):  # Who deletes itself has no session left to end; it was answered.
+                await client.logout()
         return answer
+
+
+_ROOT: Final = "iggy"
+_PASSWORD: Final = SecretSource(what="password", option="--password", variable="LEVRIER_PASSWORD")
 
 
 def _shared(
@@ -56,38 +73,90 @@ def _shared(
     ] = "127.0.0.1:8090",
     username: Annotated[
         str, typer.Option("--username", "-u", envvar="LEVRIER_USERNAME", help="Log in as this user.")
-    ] = "iggy",
+    ] = _ROOT,
     password: Annotated[
-        str, typer.Option("--password", "-p", envvar="LEVRIER_PASSWORD", show_default=False, help="Its password.")
-    ] = "iggy",
+        str | None, typer.Option("--password", "-p", envvar="LEVRIER_PASSWORD", show_default=False, help=_PASSWORD_HELP)
+    ] = None,
+    password_file: Annotated[
+        str | None, typer.Option("--password-file", metavar="FILE", help="A file with its password; - is stdin.")
+    ] = None,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long each call may take.")
     ] = CALL_SECONDS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", envvar="LEVRIER_TOKEN", help="Log in with a personal access token instead."),
+    ] = None,
+    *,
+    typed: frozenset[str] = frozenset(),
 ) -> Asking:
-    return Asking(connect=connect, username=username, password=password, timeout=timeout, as_json=as_json)
+    token = _chosen_token(token, typed)
+    secret = "" if token is not None else _login_password(username, password, password_file, typed)
+    return Asking(
+        connect=connect,
+        username=username,
+        password=secret,
+        timeout=timeout,
+        as_json=as_json,
+        token=token,
+        typed=typed,
+    )
 
 
-_SHARED = inspect.signature(_shared)
+def _chosen_token(token: str | None, typed: frozenset[str]) -> str | None:
+    """What is typed goes before the environment: `--username` makes LEVRIER_TOKEN void. Raises `CommandFailed`."""
+    named = typed & {"username", "password", "password_file"}
+    if token is None or not named:
+        return token
+    if "token" in typed:
+        raise CommandFailed("--token logs in by itself: leave out --username and --password", Exit.COULD_NOT_ASK)
+    return None
 
 
-def asks(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a command whose first parameter is an `Asking`."""
+def _login_password(username: str, password: str | None, file: str | None, typed: frozenset[str]) -> str:
+    """The password to log in with: that of a node as it is installed where nobody says anything else."""
+    found = _PASSWORD.find(password, file, typed=typed)
+    if found is not None:
+        return found
+    if username == _ROOT:
+        return "iggy"
+    return replace(_PASSWORD, what=f"password of {username}").read(None, None, typed=typed)
+
+
+_SHARED = {name: shared for name, shared in inspect.signature(_shared).parameters.items() if name != "typed"}
+
+
+def asks(
+    app: typer.Typer, name: str, *, hidden: bool = False, with_token: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a command whose first parameter is an `Asking`.
+
+    A hidden one works and is not listed. Without `with_token` the command knows passwords only.
+    """
+    offered = {key: value for key, value in _SHARED.items() if with_token or key != "token"}
 
     def register(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command).parameters.values())[1:]
 
         @functools.wraps(command)
-        def with_options(**values: Any) -> None:
-            shared = {key: values.pop(key) for key in _SHARED.parameters}
-            command(_shared(**shared), **values)
+        def with_options(context: typer.Context, **values: Any) -> None:
+            typed = frozenset(key for key in context.params if _is_typed(context, key))
+            shared = {key: values.pop(key) for key in offered}
+            command(_shared(**shared, typed=typed), **values)
 
         parameters = [
-            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *_SHARED.parameters.values())
+            inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
+            *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *offered.values())),
         ]
         with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        app.command(name)(with_options)
+        app.command(name, hidden=hidden)(with_options)
         return command
 
     return register
+
+
+def _is_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"

@@ -61,7 +61,7 @@ def parse_options(pairs: Sequence[str]) -> tuple[OptionEntry, ...]:
 def shown_options(topic: TopicHeader) -> dict[str, object]:
     """Every option of a topic and its value; what is not set by the client is what the node resolved."""
     entries = (*decode_block(topic.derived_options), *decode_block(topic.explicit_options))
-    return {entry.key: _shown(_canonical(entry)) for entry in sorted(entries, key=lambda entry: entry.key)}
+    return {entry.key: shown_value(_canonical(entry)) for entry in sorted(entries, key=lambda entry: entry.key)}
 
 
 def _canonical(entry: OptionEntry) -> OptionEntry:
@@ -76,7 +76,8 @@ def _canonical(entry: OptionEntry) -> OptionEntry:
     return entry if value is None else option.entry(value)
 
 
-def _shown(entry: OptionEntry) -> object:
+def shown_value(entry: OptionEntry) -> object:
+    """The value of an entry as a table and JSON show it."""
     if entry.kind == KIND_STRING:
         return entry.value.decode(errors="replace")
     if entry.kind == KIND_BOOL:
