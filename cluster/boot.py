@@ -71,6 +71,8 @@ class Booted:
             log_size=self.journal.size,
             timestamp_floor=self.recovered.timestamp,
             consensus_group_high=self.recovered.machine.streams.consensus_group_high,
+            commit_known=self.durable.commit_max,
+            voter=self.durable.voter,
         )
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ from levrier.actors.consensus import (
     transfer,
     view_change,
 )
-from levrier.actors.consensus.effects import Effect, Report
+from levrier.actors.consensus.effects import Effect, Report, TellTransfer
 from levrier.actors.consensus.messages import InstallReady, LogPosition, Verdict
 from levrier.actors.consensus.state import (
     Owed,
@@ -40,6 +40,7 @@ from levrier.actors.consensus.state import (
     recovered_replica,
 )
 from levrier.actors.consensus.verified import judge_recovered
+from levrier.actors.state_transfer.messages import ViewObserved
 from levrier.wire.control import ControlHeader
 from levrier.wire.prepare import Prepare
 from levrier.wire.replica_headers import (
@@ -114,6 +115,8 @@ class Replica:
     def on_view_persisted(self, view: int, log_view: int) -> list[Effect]:
         """The pair is durable; sends that waited for it are judged again."""
         gate.note_persisted(self._state, view, log_view)
+        if not self._state.is_alone:
+            self._state.effects.append(TellTransfer(ViewObserved(view=self._state.gate.view_durable)))
         acks.acknowledge_durable(self._state)
         return self._done()
 

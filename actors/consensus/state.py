@@ -115,8 +115,8 @@ class RecoveredState:
     head, ascending, all durable. `log_size` and `snapshot_size` are bytes. `timestamp_floor` is that of the last applied
     prepare, `consensus_group_high` covers the whole log (D-07).
 
-    `commit_known` is the commit point that the superblock recorded with this view, 0 if none: what the log holds from there
-    on was reconciled with the view before the view was durable (D-16). `voter` is False for a learner.
+    `commit_known` is the commit point that the superblock recorded with this view, None if nothing was: what the log holds
+    from there on was reconciled with the view before the view was durable (D-16). `voter` is False for a learner.
     """
 
     view: int = 0
@@ -128,7 +128,7 @@ class RecoveredState:
     log_size: int = 0
     timestamp_floor: int = 0
     consensus_group_high: int = 0
-    commit_known: int = 0
+    commit_known: int | None = None
     voter: bool = True
 
     @property
@@ -402,7 +402,7 @@ def recovered_replica(
         assert recovered.commit == recovered.head_op, "a single replica commits its whole log at boot"
     head = recovered.headers[-1] if recovered.headers else None
     head_op = recovered.head_op
-    commit_max = max(recovered.commit, recovered.commit_known) if config.replica_count > 1 else recovered.commit
+    commit_max = max(recovered.commit, recovered.commit_known or 0) if config.replica_count > 1 else recovered.commit
     state = ReplicaState(
         config=config,
         quorums=quorums_of(config.replica_count),
@@ -432,7 +432,7 @@ def recovered_replica(
             view_change_ticks=config.view_change_ticks,
         ),
         gate=GateState(
-            view_durable=recovered.view, log_view_durable=recovered.log_view, commit_durable=recovered.commit_known
+            view_durable=recovered.view, log_view_durable=recovered.log_view, commit_durable=recovered.commit_known or 0
         ),
         checkpoint=CheckpointState(
             snapshot_op=recovered.snapshot_op, snapshot_size=recovered.snapshot_size, log_size=recovered.log_size

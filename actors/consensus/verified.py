@@ -61,7 +61,7 @@ def judge_recovered(state: ReplicaState, recovered: RecoveredState) -> None:
     known = recovered.commit_known
     for header in reversed(recovered.headers):
         is_of_view = header.view == state.log_view
-        was_reconciled = 0 < known <= header.op and header.view <= state.log_view
+        was_reconciled = known is not None and known <= header.op and header.view <= state.log_view
         if is_of_view or was_reconciled:
             verify(state, header.op)
     for header in recovered.headers:

@@ -39,6 +39,7 @@ class Faults:
     delay_max: int = 1
     disk_delay_max: int = 0
     append_failure: float = 0.0
+    persist_failure: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,6 +65,8 @@ class Node:
         self.boots = 0
         self.is_up = False
         self.is_hung = False
+        self.superblock_fails = False
+        self.persist_failures = self.persist_attempts = 0
         self.frontier: tuple[int, int, int] = (0, 0, 0)
         self.boot()
 
@@ -230,13 +233,7 @@ class Node:
             while self.is_up and self.journal and self.journal[0][0] <= now:
                 self._journal_works()
             if self.is_up and self.superblock and self.superblock[0][0] <= now:
-                _, asked = self.superblock.popleft()
-                disk = self.disk
-                assert asked.view >= disk.view
-                assert asked.log_view >= disk.log_view
-                disk.view, disk.log_view = asked.view, asked.log_view
-                disk.commit = max(disk.commit, asked.commit_max)
-                self.take(self.replica.on_view_persisted(asked.view, asked.log_view))
+                self._superblock_works()
         while self.is_up and self.stream and self.stream[0][0] <= now:
             self._stream_works(self.stream.popleft()[1])
         due = [each for when, each in self.later if when <= now]
@@ -244,6 +241,21 @@ class Node:
         for each in due:
             if self.is_up:
                 self._later_works(each)
+
+    def _superblock_works(self) -> None:
+        _, asked = self.superblock.popleft()
+        disk = self.disk
+        if self.superblock_fails or self.cluster.random.random() < self.cluster.faults.persist_failure:
+            self.persist_attempts += 1
+            self.persist_failures += 1
+            self.take(self.replica.on_view_persist_failed(self.persist_failures, "io"))
+            return
+        self.persist_failures = 0
+        assert asked.view >= disk.view
+        assert asked.log_view >= disk.log_view
+        disk.view, disk.log_view = asked.view, asked.log_view
+        disk.commit = max(disk.commit, asked.commit_max)
+        self.take(self.replica.on_view_persisted(asked.view, asked.log_view))
 
     def _journal_works(self) -> None:
         _, asked = self.journal.popleft()
@@ -464,7 +476,7 @@ class Cluster:
         self.dropped_commands.clear()
         self.faults = Faults()
         for node in self.nodes:
-            node.is_hung = False
+            node.is_hung = node.superblock_fails = False
             if not node.is_up:
                 node.boot()
 

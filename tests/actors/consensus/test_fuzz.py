@@ -75,6 +75,7 @@ def one_seed(count: int, seed: int) -> None:
         delay_max=chance.choice([1, 3, 10, 30]),
         disk_delay_max=chance.choice([0, 1, 5, 20]),
         append_failure=chance.choice([0.0, 0.0, 0.01]),
+        persist_failure=chance.choice([0.0, 0.0, 0.3]),
     )
     last = torment(cluster, ticks=900, crashes=chance.choice([0, 2, 6]))
     heal_and_write(cluster, last)
