@@ -87,9 +87,9 @@ def restarted(
 
 
 def sealed_chain(
-    *, from_op: int, to_op: int, parent: int = 0, timestamp: int = 10, view: int = 0
+    *, from_op: int, to_op: int, parent: int = 0, timestamp: int = 10, view: int = 0, commit: int | None = None
 ) -> tuple[Prepare, ...]:
-    """Prepares in a row that chain, committed as far as a single replica would stamp them."""
+    """Prepares in a row that chain, stamped with `commit`, or as far as a single replica would."""
     chain = []
     for op in range(from_op, to_op + 1):
         prepare = project(
@@ -100,7 +100,7 @@ def sealed_chain(
             parent=parent,
             request_checksum=0,
             op=op,
-            commit=op - 1,
+            commit=op - 1 if commit is None else commit,
             timestamp=timestamp + op,
             request=1,
             operation=UPDATE_STREAM,

@@ -225,5 +225,3 @@ def test_a_late_acknowledgement_of_an_old_view_is_refused() -> None:
     survivor = member(2, view=2, snapshot_op=400)
     assert without_notes(survivor.on_prepare(late)) == []
     assert of_type(survivor.on_frame(prepare_ok(0, late), b""), Apply) == []
-
-
