@@ -3,7 +3,21 @@
 import typer
 
 from levrier.cluster.boot import BootRefused
-from levrier.cluster.cli import bench, catalogue, demo, inspect, serve, status
+from levrier.cluster.cli import (
+    bench,
+    catalogue,
+    clients,
+    demo,
+    groups,
+    inspect,
+    node_facts,
+    partitions,
+    permissions,
+    serve,
+    status,
+    tokens,
+    users,
+)
 from levrier.cluster.cli.asking import asks
 from levrier.cluster.cli.complaints import complaint
 from levrier.cluster.cli.output import CommandFailed, Exit, say
@@ -18,7 +32,8 @@ from levrier.wire.errors import WireError
 app = typer.Typer(
     name="levrier",
     help="A metadata node that speaks the Apache Iggy protocol: serve it, ask it, look into its files.",
-    epilog="First steps: `levrier serve`, and in another terminal `levrier streams create orders`",
+    epilog="First steps: `levrier serve`, and in another terminal `levrier streams create orders`. The names of Iggy's own "
+    "tool work too: stream, topic, partition, segment, consumer-group, user, pat, client, snapshot.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -42,8 +57,26 @@ def _options(
 
 app.command("serve")(serve.serve)
 asks(app, "status")(status.status)
-app.add_typer(catalogue.streams, name="streams")
-app.add_typer(catalogue.topics, name="topics")
+for _name, _alias, _commands in (
+    ("streams", "stream", catalogue.streams),
+    ("topics", "topic", catalogue.topics),
+    ("partitions", "partition", partitions.partitions),
+    ("segments", "segment", partitions.segments),
+    ("groups", "consumer-group", groups.groups),
+    ("users", "user", users.users),
+    ("permissions", None, permissions.permissions),
+    ("tokens", "pat", tokens.tokens),
+    ("clients", "client", clients.clients),
+    ("cluster", None, node_facts.cluster),
+):
+    app.add_typer(_commands, name=_name)
+    if _alias is not None:
+        app.add_typer(_commands, name=_alias, hidden=True)  # The name in Iggy's own tool.
+asks(app, "me")(clients.me)
+asks(app, "stats")(node_facts.stats)
+asks(app, "options")(node_facts.describe_options)
+asks(app, "snapshot-file")(node_facts.snapshot_file)
+asks(app, "snapshot", hidden=True)(node_facts.snapshot_file)
 app.add_typer(inspect.inspect, name="inspect")
 asks(app, "bench", with_token=False)(bench.bench)
 app.command("demo")(demo.demo)

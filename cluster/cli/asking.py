@@ -68,6 +68,7 @@ _PASSWORD: Final = SecretSource(what="password", option="--password", variable="
 
 
 def _shared(
+    *,
     connect: Annotated[
         str, typer.Option("--connect", "-c", metavar="HOST:PORT", envvar="LEVRIER_CONNECT", help="The node to ask.")
     ] = "127.0.0.1:8090",
@@ -88,7 +89,6 @@ def _shared(
         str | None,
         typer.Option("--token", envvar="LEVRIER_TOKEN", help="Log in with a personal access token instead."),
     ] = None,
-    *,
     typed: frozenset[str] = frozenset(),
 ) -> Asking:
     token = _chosen_token(token, typed)
