@@ -31,8 +31,10 @@ WAITERS_MAX: Final = 4096
 
 _REGISTER: Final = int(Operation.REGISTER)
 _LOGOUT: Final = int(Operation.LOGOUT)
-_NOTHING_STARTED: Final = frozenset({1, 2})
-"""NotPrimary, and NotCaughtUp of a Register or PipelineFull of a Logout."""
+_REGISTER_NOT_STARTED: Final = frozenset(
+    {RegisterOutcome.NOT_PRIMARY, RegisterOutcome.NOT_CAUGHT_UP, RegisterOutcome.PIPELINE_FULL}
+)
+_LOGOUT_NOT_STARTED: Final = frozenset({LogoutOutcome.NOT_PRIMARY, LogoutOutcome.PIPELINE_FULL})
 
 assert ErrorCode.TRANSIENT_NOT_ACCEPTED == NOT_ACCEPTED
 
@@ -117,7 +119,9 @@ def receive_result(state: ReplicaState, header: ForwardRegisterResultHeader | Fo
         state.effects.append(Answer(request.ticket, _reply_frame(state, request, op, header.replica)))
     elif header.outcome == RegisterOutcome.CLIENT_ID_OWNED_BY_ANOTHER_USER:
         evict(state, request.ticket, EvictionReason.SESSION_ERROR)
-    elif header.outcome in _NOTHING_STARTED:
+    elif header.outcome in (
+        _REGISTER_NOT_STARTED if isinstance(header, ForwardRegisterResultHeader) else _LOGOUT_NOT_STARTED
+    ):
         deny(state, request.ticket, NOT_ACCEPTED)
     else:
         deny(state, request.ticket, NOT_COMMITTED)
