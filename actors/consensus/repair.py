@@ -83,31 +83,38 @@ def is_in_scope(state: ReplicaState, op: int) -> bool:
 def receive_repair_prepare(state: ReplicaState, prepare: Prepare) -> None:
     """An entry that somebody says was asked for."""
     session = state.repair
-    header = prepare.header
-    op = header.op
+    op = prepare.header.op
     if session is None or op > session.to_op or not is_in_scope(state, op) or state.is_transferring:
         return
     vouched = is_vouched_for(state, prepare)
-    names = state.pending.named if state.pending is not None else state.adopted
-    named = names.get(op)
-    if named is not None and not named.is_blank and not vouched:
-        return
-    held = state.mirror.header(op)
-    if held is not None and held.checksum == header.checksum:
-        if vouched and state.status is Status.NORMAL:
-            verify(state, op)
-        return
-    if held is not None and not (op <= state.commit_max or vouched):
-        return
-    if held is not None and not make_way(state, op):
+    if not _makes_sense(state, prepare, vouched=vouched):
         return
     if state.truncation is not None:
         park(state, prepare, is_repair=True)
         return
+    is_proven = vouched and state.status is Status.NORMAL
     if not vouched and state.status is Status.NORMAL and not may_append_unproven(state, op):
         return
     if follows(state, prepare):
-        submit(state, prepare, is_proven=vouched and state.status is Status.NORMAL)
+        submit(state, prepare, is_proven=is_proven)
+
+
+def _makes_sense(state: ReplicaState, prepare: Prepare, *, vouched: bool) -> bool:
+    """Whether an entry is news, and contradicts nothing that is named or proven. What it proves wrong makes way for it."""
+    header = prepare.header
+    op = header.op
+    names = state.pending.named if state.pending is not None else state.adopted
+    named = names.get(op)
+    if named is not None and not named.is_blank and not vouched:
+        return False
+    held = state.mirror.header(op)
+    if held is None:
+        return True
+    if held.checksum == header.checksum:
+        if vouched and state.status is Status.NORMAL:
+            verify(state, op)
+        return False
+    return (vouched or op <= state.commit_max) and make_way(state, op)
 
 
 def receive_done(state: ReplicaState, header: RepairRangeReplyHeader) -> None:

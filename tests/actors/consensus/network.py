@@ -162,17 +162,13 @@ class Node:
                 cluster.send(self.index, effect.replica, effect.frame)
             case fx.Broadcast():
                 self._audit(effect.frame)
-                for peer in range(cluster.count):
-                    if peer != self.index:
-                        cluster.send(self.index, peer, effect.frame)
-            case fx.Recheck():
+                cluster.broadcast(self.index, effect.frame)
+            case fx.Recheck() | fx.Preflight():
                 self.later.append((cluster.now, effect))
             case fx.Deny():
                 cluster.answered(self.index, effect.ticket, effect.code)
             case fx.TellTransfer():
                 self.later.append((cluster.now + 1, effect.message))
-            case fx.Preflight():
-                self.later.append((cluster.now, effect))
             case fx.Fatal():
                 cluster.fatals += 1
                 self.crash()
@@ -462,6 +458,12 @@ class Cluster:
             if self.faults.delay_max > 1 and self.random.random() < 0.01:
                 delay += self.random.randrange(300)
             self.flying.append((self.now + delay, self.sent, sender, receiver, frame))
+
+    def broadcast(self, sender: int, frame: bytes) -> None:
+        """A frame leaves for everybody."""
+        for peer in range(self.count):
+            if peer != sender:
+                self.send(sender, peer, frame)
 
     def isolate(self, *nodes: int) -> None:
         """Cut these off from the others."""

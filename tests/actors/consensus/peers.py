@@ -38,12 +38,17 @@ def member(
     log_view: int | None = None,
     depth: int = 4,
     snapshot_op: int = 0,
-    commit_known: int | None = None,
 ) -> Replica:
     """A member that is Normal in `view`, with a durable log."""
     return replica_of(
         config_of(replica_count=count, replica=replica, depth=depth),
-        recovered=_recovered(chain, commit, view, log_view, snapshot_op, commit_known),
+        recovered=RecoveredState(
+            view=view,
+            log_view=view if log_view is None else log_view,
+            commit=max(commit, snapshot_op),
+            headers=tuple(prepare.header for prepare in chain),
+            snapshot_op=snapshot_op,
+        ),
     )
 
 
@@ -68,19 +73,6 @@ def reborn(
         voter=voter,
     )
     return restarted(config_of(replica_count=count, replica=replica), recovered=recovered)
-
-
-def _recovered(
-    chain: Sequence[Prepare], commit: int, view: int, log_view: int | None, snapshot_op: int, commit_known: int | None
-) -> RecoveredState:
-    return RecoveredState(
-        view=view,
-        log_view=view if log_view is None else log_view,
-        commit=max(commit, snapshot_op),
-        headers=tuple(prepare.header for prepare in chain),
-        snapshot_op=snapshot_op,
-        commit_known=commit_known,
-    )
 
 
 def sent(effects: Sequence[Effect]) -> list[Sent]:

@@ -10,43 +10,57 @@ def torment(cluster: Cluster, ticks: int, crashes: int) -> int:
     chance = cluster.random
     client = 0
     waiting: list[int] = []
-    most_down = (cluster.count - 1) // 2
     for _ in range(ticks):
         cluster.step()
-        down = [node for node in cluster.nodes if not node.is_up]
-        if crashes and len(down) < most_down and chance.random() < 0.006:
-            crashes -= 1
-            chance.choice([node for node in cluster.nodes if node.is_up]).crash()
-        if down and chance.random() < 0.01:
-            chance.choice(down).boot()
+        crashes -= _crash_or_boot(cluster, crashes)
         if chance.random() < 0.004:
-            if cluster.cut:
-                cluster.cut.clear()
-            else:
-                cluster.isolate(*chance.sample(range(cluster.count), chance.randint(1, cluster.count - 1)))
-                if chance.random() < 0.3:
-                    cluster.cut = {pair for pair in cluster.cut if pair[0] < pair[1]}
+            _cut_or_join(cluster)
         if chance.random() < 0.25:
             client += 1
             waiting.append(client)
         if waiting and chance.random() < 0.5:
             asking = waiting.pop(chance.randrange(len(waiting)))
-            if any(each == asking for _, each in cluster.open.values()):
-                waiting.append(asking)
-                continue
-            leaders = [node.index for node in cluster.nodes if node.leads]
-            up = [node.index for node in cluster.nodes if node.is_up]
-            if not up:
-                waiting.append(asking)
-                continue
-            target = chance.choice(leaders) if leaders and chance.random() < 0.9 else chance.choice(up)
-            codes = cluster.answers.get(asking, [])
-            if set(codes) == {58} and chance.random() < 0.5:
-                continue  # Never started: it is given up, and must never appear.
-            cluster.submit(target, asking)
-            if not cluster.is_acknowledged(asking):
+            if _ask(cluster, asking):
                 waiting.append(asking)
     return client
+
+
+def _crash_or_boot(cluster: Cluster, crashes: int) -> int:
+    """Never more down at once than the group survives. Gives how many crashed."""
+    chance = cluster.random
+    down = [node for node in cluster.nodes if not node.is_up]
+    crashed = 0
+    if crashes and len(down) < (cluster.count - 1) // 2 and chance.random() < 0.006:
+        crashed = 1
+        chance.choice([node for node in cluster.nodes if node.is_up]).crash()
+    if down and chance.random() < 0.01:
+        chance.choice(down).boot()
+    return crashed
+
+
+def _cut_or_join(cluster: Cluster) -> None:
+    """A partition comes or goes, sometimes in one direction only."""
+    chance = cluster.random
+    if cluster.cut:
+        cluster.cut.clear()
+        return
+    cluster.isolate(*chance.sample(range(cluster.count), chance.randint(1, cluster.count - 1)))
+    if chance.random() < 0.3:
+        cluster.cut = {pair for pair in cluster.cut if pair[0] < pair[1]}
+
+
+def _ask(cluster: Cluster, client: int) -> bool:
+    """A client sends its request once more, if nothing of it is open. True while it still waits."""
+    chance = cluster.random
+    up = [node.index for node in cluster.nodes if node.is_up]
+    if not up or any(each == client for _, each in cluster.open.values()):
+        return True
+    leaders = [node.index for node in cluster.nodes if node.leads]
+    target = chance.choice(leaders) if leaders and chance.random() < 0.9 else chance.choice(up)
+    if set(cluster.answers.get(client, ())) == {58} and chance.random() < 0.5:
+        return False  # Never started: it is given up, and must never appear.
+    cluster.submit(target, client)
+    return not cluster.is_acknowledged(client)
 
 
 def heal_and_write(cluster: Cluster, last_client: int) -> None:

@@ -1,8 +1,10 @@
 """Repair: scope, sessions, serving, and what counts as proven (section 10, D-12, D-16)."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from levrier.actors.consensus.effects import Append, Apply, Read, Send, TellTransfer, Truncate
+from levrier.actors.consensus.effects import Append, Apply, Effect, Read, Send, TellTransfer, Truncate
 from levrier.actors.consensus.repair import (
     RANGE_EVICTED,
     REPAIR_DONE,
@@ -46,10 +48,10 @@ def parked_log(chain: tuple[Prepare, ...], commit: int, elsewhere: tuple[Prepare
     )
 
 
-def asked(effects: list[object]) -> list[tuple[int | None, int, int]]:
+def asked(effects: Sequence[Effect]) -> list[tuple[int | None, int, int]]:
     return [
         (to, header.from_op, header.to_op)
-        for to, header in sent_of(effects, RequestPreparesHeader)  # type: ignore[arg-type]
+        for to, header in sent_of(effects, RequestPreparesHeader)
         if isinstance(header, RequestPreparesHeader)
     ]
 
@@ -133,7 +135,7 @@ def lagging() -> tuple[Replica, tuple[Prepare, ...]]:
 def test_repaired_entries_are_applied_once_they_are_durable() -> None:
     """Section 10: in order, not acknowledged, and the session ends with the range."""
     backup, chain = lagging()
-    effects = []
+    effects: list[Effect] = []
     for prepare in chain:
         effects += settle_disk(backup, backup.on_repair_prepare(prepare))
     assert [apply.prepare.header.op for apply in of_type(effects, Apply)] == [1, 2, 3, 4]
