@@ -7,7 +7,6 @@ outside: for so long its temporary file is there. Memory is what the process has
 
 import asyncio
 import itertools
-import math
 import os
 import secrets
 import time
@@ -48,12 +47,19 @@ class ScaleSettings:
     connections: int = CONNECTIONS
     data: Path | None = None
 
+    def __post_init__(self) -> None:
+        assert self.streams > 0
+        assert self.topics >= 0
+        assert self.connections > 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleReport:
     """What was measured. Sizes in bytes; `create_*` is wall time for one create with all connections busy.
 
-    The first and the last are those of the first and the last stage; `growth` is the last over the first.
+    The first and the last are those of the first and the last stage; `growth` is the last over the first. `complete` is
+    false when building ended at the limit of memory. `cpu_*` is what one create took of the processor in the node, checkpoints
+    included: that hardly depends on what else runs. `checkpoint_ms` is the longest; None when none was seen.
     """
 
     streams: int
@@ -64,6 +70,8 @@ class ScaleReport:
     create_first_us: float
     create_last_us: float
     growth: float
+    cpu_first_us: float
+    cpu_last_us: float
     p50_first_ms: float
     p50_last_ms: float
     p99_first_ms: float
@@ -76,7 +84,7 @@ class ScaleReport:
     list_streams_ms: float
     list_topics_ms: float
     checkpoints: int
-    checkpoint_ms: float
+    checkpoint_ms: float | None
     snapshot_size: int
     end_seconds: float
     restart_seconds: float
@@ -119,11 +127,17 @@ class _Stage:
     topics: int
     latencies: list[float] = field(default_factory=list)
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
     @property
     def per_create(self) -> float:
         """Seconds."""
         return self.seconds / len(self.latencies)
+
+    @property
+    def cpu_per_create(self) -> float:
+        """Seconds of the processor, in the node."""
+        return self.cpu_seconds / len(self.latencies)
 
     def at(self, share: float) -> float:
         """The latency that this share of the creates did not exceed, milliseconds."""
@@ -180,11 +194,16 @@ async def _build(
         async with AsyncExitStack() as opened:
             connections = await _connect(Address.parse(node.address), settings.connections, opened)
             for numbers in _ranges(settings.streams, STAGES):
-                stages.append(await _fill(connections, numbers, settings.topics))
+                cpu = _cpu_seconds(node.pid)
+                stage = await _fill(connections, numbers, settings.topics)
+                stage.cpu_seconds = _cpu_seconds(node.pid) - cpu
+                stages.append(stage)
                 resident = _resident(node.pid)
                 created = sum(len(stage.latencies) for stage in stages)
-                each = stages[-1].per_create * 1e6
-                tell(f"{created:9} created, {each:4.0f} us each now, {resident >> 20} MiB resident")
+                each, own = stage.per_create * 1e6, stage.cpu_per_create * 1e6
+                tell(
+                    f"{created:9} created, {each:4.0f} us each now ({own:4.0f} in the node), {resident >> 20} MiB resident"
+                )
                 if resident >= settings.resident_max:
                     break
     finally:
@@ -281,6 +300,15 @@ def _resident(pid: int) -> int:
     return int(file.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def _cpu_seconds(pid: int) -> float:
+    """What a process has used of the processor so far. Only Linux tells of another process; elsewhere it is 0."""
+    file = Path(f"/proc/{pid}/stat")
+    if not file.exists():
+        return 0.0
+    fields = file.read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _report(
     stages: list[_Stage],
     lists: tuple[float, float],
@@ -305,6 +333,8 @@ def _report(
         create_first_us=round(first.per_create * 1e6, 1),
         create_last_us=round(last.per_create * 1e6, 1),
         growth=round(last.per_create / first.per_create, 2),
+        cpu_first_us=round(first.cpu_per_create * 1e6, 1),
+        cpu_last_us=round(last.cpu_per_create * 1e6, 1),
         p50_first_ms=first.at(0.5),
         p50_last_ms=last.at(0.5),
         p99_first_ms=first.at(0.99),
@@ -317,7 +347,7 @@ def _report(
         list_streams_ms=round(lists[0] * 1e3, 1),
         list_topics_ms=round(lists[1] * 1e3, 1),
         checkpoints=len(checkpoints.seconds),
-        checkpoint_ms=round(max(checkpoints.seconds, default=math.nan) * 1e3, 1),
+        checkpoint_ms=round(max(checkpoints.seconds) * 1e3, 1) if checkpoints.seconds else None,
         snapshot_size=snapshot_size,
         end_seconds=round(end_seconds, 2),
         restart_after_kill_seconds=round(restarts[1], 2),
