@@ -8,20 +8,22 @@ import asyncio
 import contextlib
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
 from levrier.cluster.cli.output import CommandFailed, Exit
 from levrier.cluster.cli.secrets_given import SecretSource
-from levrier.cluster.client import Client, ClientError
+from levrier.cluster.client import Client, ClientError, Evicted, IggyError
 from levrier.cluster.config import Address
 
 T = TypeVar("T")
 
 CALL_SECONDS = 10.0
+NO_WORDS: Final[Mapping[int, str]] = MappingProxyType({})
 
 _PASSWORD_HELP: Final = "Its password; a file, the variable or the prompt keep it from other users of this machine."
 
@@ -45,11 +47,15 @@ class Asking:
         """The node to ask. Raises `ConfigError` when it is no address."""
         return Address.parse(self.connect)
 
-    def run(self, question: Callable[[Client], Awaitable[T]]) -> T:
-        """Connect, log in, ask, log out. Raises `ClientError`, which names the address."""
-        return asyncio.run(self._run(question))
+    def run(self, question: Callable[[Client], Awaitable[T]], *, refused: Mapping[int, str] = NO_WORDS) -> T:
+        """Connect, log in, ask, log out. Raises `ClientError`, which names the address.
 
-    async def _run(self, question: Callable[[Client], Awaitable[T]]) -> T:
+        `refused` says what a refusal of the question means here, for codes that mean different things to commands: then
+        `CommandFailed` is raised.
+        """
+        return asyncio.run(self._run(question, refused))
+
+    async def _run(self, question: Callable[[Client], Awaitable[T]], refused: Mapping[int, str]) -> T:
         address = self.address
         client = await Client.connect(address.host, address.port, deadline_seconds=self.timeout)
         async with client:
@@ -57,7 +63,13 @@ class Asking:
                 await client.login(self.username, self.password)
             else:
                 await client.login_with_token(self.token)
-            answer = await question(client)
+            try:
+                answer = await question(client)
+            except IggyError as error:
+                words = None if isinstance(error, Evicted) else refused.get(error.code)
+                if words is None:
+                    raise
+                raise CommandFailed(f"{error.address} refused: {words} (code {error.code})") from error
             with contextlib.suppress(ClientError):  # Who deletes itself has no session left to end; it was answered.
                 await client.logout()
         return answer

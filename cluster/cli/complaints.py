@@ -14,12 +14,25 @@ _WORDS: Final[dict[int, str]] = {
     int(ErrorCode.TOPIC_ID_NOT_FOUND): "there is no such topic",
     int(ErrorCode.TOPIC_NAME_NOT_FOUND): "there is no such topic",
     int(ErrorCode.TOPIC_NAME_ALREADY_EXISTS): "a topic of this name exists",
+    int(ErrorCode.PARTITION_NOT_FOUND): "there is no such partition",
+    int(ErrorCode.CONSUMER_GROUP_ID_NOT_FOUND): "there is no such group",
+    int(ErrorCode.CONSUMER_GROUP_NAME_NOT_FOUND): "there is no such group",
+    int(ErrorCode.CONSUMER_GROUP_NAME_ALREADY_EXISTS): "a group of this name exists",
+    int(ErrorCode.TOO_MANY_PARTITIONS): "a topic cannot have that many partitions",
+    int(ErrorCode.CANNOT_DELETE_USER): "the first user cannot be deleted",
+    int(ErrorCode.CANNOT_CHANGE_PERMISSIONS): "the permissions of the first user cannot be changed",
+    int(
+        ErrorCode.PERSONAL_ACCESS_TOKENS_LIMIT_REACHED
+    ): "this user has as many tokens as it may have; delete one first",
+    int(ErrorCode.INVALID_PERSONAL_ACCESS_TOKEN): "no token that is good (unknown, deleted or expired)",
     int(ErrorCode.INVALID_CREDENTIALS): "wrong user name or password",
     int(ErrorCode.UNAUTHORIZED): "this user may not do that",
 }
 """Codes that users meet; every other is said by its name."""
 
 _LOGIN_HINT: Final = "name another with --username and --password, or LEVRIER_USERNAME and LEVRIER_PASSWORD"
+
+_TOKEN_HINT: Final = "name another with --token or LEVRIER_TOKEN, or log in with --username and a password"
 
 
 def complaint(error: ClientError) -> str:
@@ -38,6 +51,8 @@ def _refusal(error: IggyError) -> str:
     words = f"{_WORDS.get(error.code, name)} (code {error.code})"
     if error.code == ErrorCode.INVALID_CREDENTIALS:
         return f"{words}; {_LOGIN_HINT}"
+    if error.code == ErrorCode.INVALID_PERSONAL_ACCESS_TOKEN:
+        return f"{words}; {_TOKEN_HINT}"
     return f"{words}; the session is over" if isinstance(error, Evicted) else words
 
 

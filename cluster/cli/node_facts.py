@@ -107,15 +107,15 @@ def stats(asking: Asking) -> None:
     Example: `levrier stats --json`
     """
     found = asking.run(lambda client: client.get_stats())
-    shown = {name: _figure(name, value) for name, value in asdict(found).items()}
+    shown = {name: _figure(name, value, as_json=asking.as_json) for name, value in asdict(found).items()}
     if not asking.as_json and not found.cache_metrics:
         del shown["cache_metrics"]
     print_record(shown, as_json=asking.as_json)
 
 
-def _figure(name: str, value: object) -> object:
+def _figure(name: str, value: object, *, as_json: bool) -> object:
     if isinstance(value, float):
-        return round(value, 2)
+        return round(value, 2) if as_json else f"{value:.1f} %"
     if not isinstance(value, int):
         return value
     if name in _SIZES:

@@ -7,6 +7,7 @@ import typer
 from levrier.cluster.cli.asking import Asking, asks
 from levrier.cluster.cli.catalogue import StreamName, TopicName, identifier
 from levrier.cluster.cli.output import print_done
+from levrier.wire.codes import ErrorCode
 
 partitions = typer.Typer(help="Partitions of a topic: create, delete.", no_args_is_help=True)
 segments = typer.Typer(help="Segments of a partition: delete.", no_args_is_help=True)
@@ -27,7 +28,7 @@ def create_partitions(asking: Asking, stream: StreamName, topic: TopicName, coun
     parent, which = identifier(stream), identifier(topic)
     asking.run(lambda client: client.create_partitions(parent, which, count))
     print_done(
-        f"added {_counted(count, 'partition')} to topic {topic} of stream {stream}",
+        f"added {count} partition{'' if count == 1 else 's'} to topic {topic} of stream {stream}",
         {"stream": stream, "topic": topic, "partitions_added": count},
         as_json=asking.as_json,
     )
@@ -40,7 +41,10 @@ def delete_partitions(asking: Asking, stream: StreamName, topic: TopicName, coun
     Example: `levrier partitions delete orders placed 1`
     """
     parent, which = identifier(stream), identifier(topic)
-    asking.run(lambda client: client.delete_partitions(parent, which, count))
+    asking.run(
+        lambda client: client.delete_partitions(parent, which, count),
+        refused={ErrorCode.INVALID_PARTITIONS_COUNT: f"topic {topic} has fewer than {count} partitions"},
+    )
     print_done(
         f"deleted the last {_counted(count, 'partition')} of topic {topic} of stream {stream}",
         {"stream": stream, "topic": topic, "partitions_deleted": count},
@@ -67,4 +71,4 @@ def delete_segments(
 
 
 def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return what if count == 1 else f"{count} {what}s"

@@ -1,6 +1,6 @@
 """`levrier permissions ...`: what users may do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 import typer
@@ -80,6 +80,11 @@ def _read(file: str) -> Permissions:
         raise CommandFailed(f"{file}: {error}", error.status) from error
 
 
+def absent(user: str) -> Mapping[int, str]:
+    """What it means that something is not found where a user is all that is named."""
+    return {ErrorCode.RESOURCE_NOT_FOUND: f"there is no user {user}"}
+
+
 async def rows_of(client: Client, granted: Permissions | None) -> list[Row]:
     """Permissions as rows of a table; names of streams that the caller may not read are left out."""
 
@@ -143,7 +148,7 @@ def set_permissions(
     async def change(client: Client) -> None:
         await client.update_permissions(which, await wanted.found_with(client))
 
-    asking.run(change)
+    asking.run(change, refused=absent(user))
     print_done(f"set the permissions of user {user}", {"user": user}, as_json=asking.as_json)
 
 
@@ -154,5 +159,5 @@ def clear_permissions(asking: Asking, user: UserName) -> None:
     Example: `levrier permissions clear alice`
     """
     which = identifier(user)
-    asking.run(lambda client: client.update_permissions(which, None))
+    asking.run(lambda client: client.update_permissions(which, None), refused=absent(user))
     print_done(f"took all permissions of user {user} away", {"user": user}, as_json=asking.as_json)

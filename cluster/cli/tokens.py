@@ -8,6 +8,7 @@ from levrier.cluster.cli.asking import Asking, asks
 from levrier.cluster.cli.catalogue import checked_name
 from levrier.cluster.cli.output import CommandFailed, Exit, Instant, print_done, print_json, print_rows, say
 from levrier.cluster.client_users import NEVER_EXPIRES
+from levrier.wire.codes import ErrorCode
 from levrier.wire.errors import WireError
 from levrier.wire.names import TOKEN_NAME_SIZE_MAX, TOKEN_NAME_SIZE_MIN
 from levrier.wire.quantities import parse_duration_nanoseconds
@@ -82,7 +83,13 @@ def create_token(
     Example: `levrier tokens create pipeline 7days > pipeline.token`
     """
     new, micros = checked_token_name(name), parse_expiry(expiry or [])
-    secret = asking.run(lambda client: client.create_token(new, expiry_micros=micros))
+    secret = asking.run(
+        lambda client: client.create_token(new, expiry_micros=micros),
+        refused={
+            ErrorCode.PERSONAL_ACCESS_TOKEN_ALREADY_EXISTS: f"a token {new} exists; "
+            f"`levrier tokens delete {new}` ends it, another name keeps it"
+        },
+    )
     end = f"expires in {' '.join(expiry or [])}" if micros else "never expires"
     say(f"token {new} {end}; its secret is shown this once and cannot be read again, so store it now")
     if asking.as_json:
@@ -98,5 +105,8 @@ def delete_token(asking: Asking, name: TokenName) -> None:
     Example: `levrier tokens delete pipeline`
     """
     which = checked_name(name)
-    asking.run(lambda client: client.delete_token(which))
+    asking.run(
+        lambda client: client.delete_token(which),
+        refused={ErrorCode.RESOURCE_NOT_FOUND: f"this user has no token {name}"},
+    )
     print_done(f"deleted token {name}", {"name": name}, as_json=asking.as_json)

@@ -17,10 +17,10 @@ from levrier.cluster.cli.output import (
     print_record,
     print_rows,
 )
-from levrier.cluster.cli.permissions import File, Global, OfStreams, UserName, Wanted, rows_of, set_permissions
+from levrier.cluster.cli.permissions import File, Global, OfStreams, UserName, Wanted, absent, rows_of, set_permissions
 from levrier.cluster.cli.secrets_given import SecretSource, checked_password
 from levrier.cluster.client import Client
-from levrier.wire.codes import UserStatus
+from levrier.wire.codes import ErrorCode, UserStatus
 from levrier.wire.names import USERNAME_SIZE_MAX, USERNAME_SIZE_MIN, is_valid_username
 from levrier.wire.responses.users import User, UserDetails
 
@@ -113,7 +113,8 @@ def create_user(  # noqa: PLR0917 - each is an option of the command line.
         created = await client.create_user(new, password, active=not inactive, permissions=permissions)
         return created, await _permission_rows(asking, client, created)
 
-    _print_user(asking, *asking.run(create))
+    exists: dict[int, str] = {ErrorCode.USER_ALREADY_EXISTS: f"a user {new} exists; `levrier users get {new}` shows it"}
+    _print_user(asking, *asking.run(create, refused=exists))
 
 
 @asks(users, "update")
@@ -132,7 +133,10 @@ def update_user(
     which, new = identifier(user), None if name is None else checked_username(name)
     if new is None and active is None:
         raise CommandFailed("nothing to change is named: use --name, --active or --inactive", Exit.COULD_NOT_ASK)
-    asking.run(lambda client: client.update_user(which, username=new, active=active))
+    asking.run(
+        lambda client: client.update_user(which, username=new, active=active),
+        refused={**absent(user), ErrorCode.USER_ALREADY_EXISTS: f"a user {new} exists"},
+    )
     status = None if active is None else _status(UserStatus.ACTIVE if active else UserStatus.INACTIVE)
     told = [*([f"now called {new}"] if new else []), *([f"now {status}"] if status else [])]
     what = {"user": user, **({"username": new} if new else {}), **({"status": status} if status else {})}
@@ -146,7 +150,7 @@ def delete_user(asking: Asking, user: UserName) -> None:
     Example: `levrier users delete alice`
     """
     which = identifier(user)
-    asking.run(lambda client: client.delete_user(which))
+    asking.run(lambda client: client.delete_user(which), refused=absent(user))
     print_done(f"deleted user {user}", {"user": user}, as_json=asking.as_json)
 
 
@@ -172,7 +176,8 @@ def change_password(  # noqa: PLR0917 - each is an option of the command line.
     if current is None:
         current = _CURRENT.read(None, None, typed=asking.typed)
     new = checked_password(_NEW.read(new_password, new_password_file, typed=asking.typed))
-    asking.run(lambda client: client.change_password(which, current, new))
+    wrong: dict[int, str] = {ErrorCode.INVALID_CREDENTIALS: f"this is not the current password of user {user}"}
+    asking.run(lambda client: client.change_password(which, current, new), refused={**absent(user), **wrong})
     print_done(f"changed the password of user {user}", {"user": user}, as_json=asking.as_json)
 
 
