@@ -28,6 +28,7 @@ def capture_if_due(state: ReplicaState) -> None:
         or not is_due(state)
         or state.apply_sent <= checkpoint.snapshot_op
         or state.ticks < checkpoint.retry_tick
+        or state.is_transferring
     ):
         return
     checkpoint.in_flight = state.apply_sent

@@ -51,15 +51,14 @@ def _send(
     known = state.forwarded.pop(ticket.number, None)
     if known is None:
         return
-    replica, nonce, client, is_register = known
     config = state.config
     header: ControlHeader
-    if is_register:
+    if known.is_register:
         header = ForwardRegisterResultHeader(
             cluster=config.cluster,
             replica=config.replica,
-            nonce=nonce,
-            client=client,
+            nonce=known.nonce,
+            client=known.client,
             outcome=int(register),
             epoch=op if register is RegisterOutcome.OK else 0,
         )
@@ -67,9 +66,9 @@ def _send(
         header = ForwardLogoutResultHeader(
             cluster=config.cluster,
             replica=config.replica,
-            nonce=nonce,
-            client=client,
+            nonce=known.nonce,
+            client=known.client,
             outcome=int(logout),
             commit=op if logout is LogoutOutcome.OK else 0,
         )
-    state.effects.append(Send(replica, header.encode()))
+    state.effects.append(Send(known.replica, header.encode()))

@@ -13,7 +13,7 @@ from levrier.actors.consensus.answers import NOT_ACCEPTED, NOT_COMMITTED, deny, 
 from levrier.actors.consensus.effects import Answer, Preflight
 from levrier.actors.consensus.forward_results import FORWARDED_CONNECTION, FORWARDED_MAX, send_refusal
 from levrier.actors.consensus.frames import send
-from levrier.actors.consensus.state import ReplicaState, Status, Waiter
+from levrier.actors.consensus.state import Forwarded, ReplicaState, Status, Waiter
 from levrier.wire.codes import ErrorCode, EvictionReason, Operation
 from levrier.wire.headers import PrepareHeader, RequestHeader
 from levrier.wire.replica_headers import (
@@ -87,12 +87,17 @@ def forward_request(state: ReplicaState, request: ClientRequest) -> None:
 
 def receive_forward(state: ReplicaState, header: ForwardRegisterHeader | ForwardLogoutHeader) -> None:
     """A backup hands on an operation of a client of its own: look at it as at any request."""
-    is_register = isinstance(header, ForwardRegisterHeader)
     number = state.mint_nonce()
     ticket = Ticket(connection=FORWARDED_CONNECTION, number=number)
     if len(state.forwarded) >= FORWARDED_MAX:
         return  # The sender's deadline answers it.
-    state.forwarded[number] = (header.replica, header.nonce, header.client, is_register)
+    state.forwarded[number] = Forwarded(
+        replica=header.replica,
+        nonce=header.nonce,
+        client=header.client,
+        is_register=isinstance(header, ForwardRegisterHeader),
+        deadline=state.ticks + FORWARD_TICKS,
+    )
     if not state.is_acting_primary:
         send_refusal(state, ticket, NOT_ACCEPTED, is_leading=False)
         return
@@ -128,12 +133,16 @@ def receive_result(state: ReplicaState, header: ForwardRegisterResultHeader | Fo
 
 
 def pass_tick(state: ReplicaState) -> None:
-    """Those who have waited for too long are told that the outcome is unknown."""
+    """Those who have waited for too long are told that the outcome is unknown; what nobody waits for is forgotten."""
     for nonce, waiter in list(state.waiters.items()):
         if waiter.deadline > state.ticks:
-            return
+            break
         del state.waiters[nonce]
         deny(state, waiter.request.ticket, NOT_COMMITTED)
+    for number, forwarded in list(state.forwarded.items()):
+        if forwarded.deadline > state.ticks:
+            break
+        del state.forwarded[number]
 
 
 def _reply_frame(state: ReplicaState, request: ClientRequest, op: int, primary: int) -> bytes:

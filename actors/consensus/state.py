@@ -264,6 +264,17 @@ class Waiter:
     deadline: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forwarded:
+    """A session operation that replica `replica` forwarded here; nobody waits for its result after tick `deadline` (13)."""
+
+    replica: int
+    nonce: int
+    client: int
+    is_register: bool
+    deadline: int
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class ReplicaState:
     """The fields of section 2, and the effects of the handler that is running."""
@@ -331,8 +342,8 @@ class ReplicaState:
     transfer: TransferState = field(default_factory=TransferState)
     waiters: dict[int, Waiter] = field(default_factory=dict)
     """By nonce, in order of their deadlines."""
-    forwarded: dict[int, tuple[int, int, int, bool]] = field(default_factory=dict)
-    """Number of a forwarded request's ticket to (replica, nonce, client, is_register)."""
+    forwarded: dict[int, Forwarded] = field(default_factory=dict)
+    """By the number of the ticket that it got here, in order of their deadlines."""
     offers: list[int] = field(default_factory=list)
     """Tokens of offers that wait for a capture."""
     next_nonce: int = 1

@@ -67,7 +67,7 @@ def _fire_view_change_status(state: ReplicaState) -> None:
 def _drive_recovery(state: ReplicaState) -> None:
     """What a lost frame of a repair or of a transfer left behind."""
     repair.pass_tick(state)
-    if state.waiters:
+    if state.waiters or state.forwarded:
         forwarding.pass_tick(state)
     if state.transfer_stage is TransferStage.INSTALLING:
         transfer.try_install(state)

@@ -15,16 +15,22 @@ from levrier.actors.consensus.state import ReplicaConfig
 from levrier.actors.journal import messages as journal
 from levrier.actors.metadata import messages as metadata
 from levrier.actors.runtime import ExitStatus, Probe, SteppedRuntime
+from levrier.actors.state_transfer import messages as state_transfer
 from levrier.actors.superblock import messages as superblock
 from levrier.wire.codes import EvictionReason
+from levrier.wire.prepare import METADATA_GROUP
+from levrier.wire.replica_headers import RequestPreparesHeader, StartViewChangeHeader
 from tests.actors.consensus.builders import (
     SettableClock,
     config_of,
     position,
     replica_of,
     request_of,
+    sealed_chain,
     verdict_on,
 )
+from tests.actors.consensus.peers import member
+from tests.actors.consensus.test_transfer import fetching, ready
 
 
 class Neighbourhood:
@@ -37,6 +43,8 @@ class Neighbourhood:
         self.client_table: Probe[Any] = Probe("client_table")
         self.bus: Probe[Any] = Probe("bus")
         self.superblock: Probe[Any] = Probe("superblock")
+        self.replicas: Probe[Any] = Probe("replicas")
+        self.state_transfer: Probe[Any] = Probe("state_transfer")
         ConsensusActor.start(
             name="consensus",
             runtime=self.runtime,
@@ -46,6 +54,8 @@ class Neighbourhood:
             client_table=self.client_table,
             bus=self.bus,
             superblock=self.superblock,
+            replicas=self.replicas,
+            state_transfer=self.state_transfer,
         )
         self.address = self.runtime.address("consensus")
 
@@ -57,7 +67,8 @@ class Neighbourhood:
 
     def assert_silent(self) -> None:
         """Nobody was told anything that the test did not look at."""
-        for probe in (self.journal, self.metadata, self.client_table, self.bus, self.superblock):
+        neighbours = (self.journal, self.metadata, self.client_table, self.bus, self.superblock)
+        for probe in (*neighbours, self.replicas, self.state_transfer):
             probe.assert_silent()
 
 
@@ -209,3 +220,64 @@ def test_a_queued_request_is_asked_about_again() -> None:
     assert recheck.request == request_of(2)
     around.tell(Verdict(token=recheck.token, request=recheck.request, outcome=Outcome.REPLAYED, user_id=0))
     around.assert_silent()
+
+
+def test_a_backup_among_probes() -> None:
+    """A prepare comes, is durable, goes on down the chain, is acknowledged, and is applied when it is committed."""
+    around = Neighbourhood(replica=member(1))
+    first, second = sealed_chain(from_op=1, to_op=2)
+    around.tell(consensus.PrepareReceived(prepare=first, sender=0))
+    assert around.journal.take() == journal.Append(prepare=first, view=0)
+    around.tell(consensus.Appended(positions=(position(first),)))
+    assert around.replicas.take() == bus.SendToReplica(replica=2, frame=first.frame)
+    acknowledgement = around.replicas.take()
+    assert (acknowledgement.replica, acknowledgement.frame[60]) == (0, 7)
+    around.tell(consensus.PrepareReceived(prepare=second, sender=0))
+    assert around.metadata.take() == metadata.Apply(prepare=first, reply_to=None)
+    around.journal.take()
+    around.assert_silent()
+
+
+def test_a_read_for_a_peer_goes_through_the_journal() -> None:
+    """Section 10: the answer comes back by message, and leaves as repair frames."""
+    chain = sealed_chain(from_op=1, to_op=2)
+    around = Neighbourhood(replica=member(0, chain=chain, commit=2))
+    request = RequestPreparesHeader(cluster=77, group=METADATA_GROUP, replica=1, view=0, nonce=5, from_op=1, to_op=2)
+    around.tell(consensus.FrameReceived(header=request, body=b"", sender=1))
+    read = around.journal.take()
+    assert isinstance(read, journal.Read)
+    read.reply_to.tell(journal.Entries(from_op=1, prepares=chain))
+    around.runtime.run()
+    assert [told.frame[60] for told in around.replicas.take_all()] == [19, 19, 20]
+    around.assert_silent()
+
+
+def test_an_install_goes_down_the_commit_stream() -> None:
+    """Rule 2: told to the machine, answered by the table, and the frontiers follow."""
+    replica = fetching(member(1))
+    around = Neighbourhood(replica=replica)
+    around.tell(ready(7))
+    assert around.journal.take() == journal.Truncate(from_op=8)
+    around.tell(consensus.Truncated(from_op=8))
+    assert around.state_transfer.take() == state_transfer.PlaceSnapshot(attempt=1)
+    around.tell(consensus.SnapshotPlaced(attempt=1))
+    install = around.metadata.take()
+    assert isinstance(install, metadata.Install)
+    assert (install.attempt, install.is_ahead) == (1, True)
+    around.tell(consensus.Installed(attempt=1, applied_op=7))
+    finished = around.state_transfer.take()
+    assert finished == state_transfer.InstallFinished(attempt=1, applied_op=7, is_ahead=True)
+    assert replica.state.commit_min == 7
+    around.assert_silent()
+
+
+def test_votes_go_to_everybody_once_the_superblock_has_answered() -> None:
+    """D-11."""
+    around = Neighbourhood(replica=member(1))
+    header = StartViewChangeHeader(cluster=77, group=METADATA_GROUP, replica=0, view=2)
+    around.tell(consensus.FrameReceived(header=header, body=b"", sender=0))
+    assert around.superblock.take() == superblock.PersistView(view=2, log_view=0, commit_max=0)
+    around.assert_silent()
+    around.tell(consensus.ViewPersisted(view=2, log_view=0))
+    assert [told.frame[60] for told in around.replicas.take_all()] == [10, 11]
+    assert around.state_transfer.take() == state_transfer.ViewObserved(view=2)

@@ -176,3 +176,12 @@ def test_a_logout_is_handed_on_as_well() -> None:
     )
     [answer] = of_type(backup.on_frame(result, b""), Answer)
     assert ReplyHeader.decode(answer.frame).commit == 6
+
+
+def test_what_nobody_waits_for_any_more_is_forgotten() -> None:
+    """A forwarded operation that the client table answered by a replay leaves nothing behind."""
+    primary = member(0)
+    forward_to(primary, ForwardLogoutHeader(cluster=CLUSTER, replica=2, client=9, nonce=77, session=3, request=5))
+    assert len(primary.state.forwarded) == 1
+    ticks(primary, FORWARD_TICKS)
+    assert len(primary.state.forwarded) == 0
