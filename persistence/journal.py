@@ -86,6 +86,7 @@ class PrepareJournal:
         self._failed_from: int | None = None
         self._dirty = False
         self._drain: DrainSession | None = None
+        self._retired: File | None = None
         self._handing_out = False
         self._cut_offset: int | None = None
         self._cut_bytes = 0
@@ -318,7 +319,9 @@ class PrepareJournal:
                 self._hand_out(up_to, on_drained)
             finally:
                 self._handing_out = False
-        return self.begin_drain(up_to).finish()
+        removed = self.begin_drain(up_to).finish()
+        self.release()
+        return removed
 
     def truncate_from(self, op: int) -> int:
         """Remove all entries with an op at or above `op` (> 0), give the number removed; the watermark stays.
@@ -341,11 +344,21 @@ class PrepareJournal:
             self._failed_from = None
         return removed
 
+    def release(self) -> None:
+        """Close the file that the last rewrite replaced. The disk then frees its blocks, which may take some milliseconds.
+
+        For a moment behind a drain; the next rewrite and `close` do it otherwise.
+        """
+        if self._retired is not None:
+            self._retired.close()
+            self._retired = None
+
     def close(self) -> None:
         """Close the file. What was appended is durable already; write a durable mark before, if all is well.
 
         A drain that is under way is aborted.
         """
+        self.release()
         if self._drain is not None:
             self._drain.abort()
         if self._file is not None:
@@ -514,6 +527,7 @@ class PrepareJournal:
             rewriter.abort()
             raise
         self._switch(rewriter)
+        self.release()
 
     def _switch(self, rewriter: Rewriter) -> int:
         """Let the new file take the place of the log, give the number of entries that it has less."""
@@ -522,8 +536,8 @@ class PrepareJournal:
         except StorageError:
             rewriter.abort()
             raise
-        if self._file is not None:
-            self._file.close()
+        self.release()
+        self._retired = self._file
         removed = self._index.count - rewriter.index.count
         self._file = rewriter.file
         self._index = rewriter.index

@@ -100,7 +100,8 @@ class DrainSession:
     def finish(self) -> int:
         """Copy what is left, whatever it is, and switch to the new file; gives the number of entries removed.
 
-        A failure before the rename raises `StorageError` and leaves the log as it was, a later one poisons it.
+        A failure before the rename raises `StorageError` and leaves the log as it was, a later one poisons it. The old file
+        stays open until `PrepareJournal.release`.
         """
         assert not self._over
         rewriter = self._rewriter

@@ -59,6 +59,7 @@ class JournalActor(NodeActor):
         self._session: DrainSession | None = None
         self._attempt = 0
         self._step_due = False
+        self._release_due = False
         self._batch: _Batch = []
         self._batch_size = 0
         self._refused_from: int | None = None
@@ -106,18 +107,24 @@ class JournalActor(NodeActor):
         """Drains are handled one behind the other; the coordinator has one attempt, so hardly ever does one wait."""
         self._flush()
         self._drains.append(message.up_to)
-        if len(self._drains) == 1:
+        if len(self._drains) == 1 and not self._release_due:
             self._step_drain()
 
     def _on_continue_drain(self, message: journal.ContinueDrain) -> None:
         """The step itself waits for the end of the batch, which it must not split."""
-        if message.attempt != self._attempt or not self._drains:
+        if message.attempt != self._attempt or not (self._drains or self._release_due):
             logger.debug("dropped: ContinueDrain of attempt {}", message.attempt)
             return
         self._step_due = True
 
     def _step_drain(self) -> None:
-        """Begin the first drain that waits, go on with it, or finish it."""
+        """Release the file that a drain replaced, or begin the first drain that waits, go on with it, or finish it."""
+        if self._release_due:
+            self._release_due = False
+            self._journal.release()
+            if self._drains:
+                self._tell_continue()
+            return
         up_to = self._drains[0]
         session = self._session
         try:
@@ -130,12 +137,13 @@ class JournalActor(NodeActor):
         except StorageError as error:
             logger.error("the log was not drained up to op {}: {}", up_to, error)
             self._end_drain(checkpoint.DrainFailed(up_to=up_to, reason=str(error)))
-        if self._drains:
+        if self._drains or self._release_due:
             self._tell_continue()
 
     def _tell_drained(self, removed: int, up_to: int) -> None:
         log_size = self._journal.size
         logger.debug("{} entries up to op {} left the log, {} bytes are in use", removed, up_to, log_size)
+        self._release_due = True
         self._end_drain(checkpoint.Drained(up_to=up_to, log_size=log_size))
 
     def _end_drain(self, answer: checkpoint.Drained | checkpoint.DrainFailed) -> None:

@@ -24,9 +24,10 @@ STEP = 64 * 1024
 
 
 @cache
-def prepare(op: int, *, body_size: int = 24) -> Prepare:
-    """The entry of an op, the same at each call; it chains to the one before, of the default size."""
-    parent = prepare(op - 1).header.checksum if op > 1 else 0
+def prepare(op: int, *, body_size: int = 24, parent: int | None = None) -> Prepare:
+    """The entry of an op, the same at each call; without a `parent` it chains to the one before, of the default size."""
+    if parent is None:
+        parent = prepare(op - 1).header.checksum if op > 1 else 0
     return project(
         cluster=7,
         view=3,
@@ -110,6 +111,7 @@ class JournalRig:
         snapshot_op: int = 0,
         slots: int = SLOTS,
         consensus_recipient: Any = None,
+        pause_milliseconds: int = 0,
     ) -> None:
         self.runtime = SteppedRuntime(seed=seed)
         self.storage = storage if storage is not None else new_storage(seed)
@@ -121,6 +123,7 @@ class JournalRig:
             open_journal(self.storage, snapshot_op=snapshot_op, slots=slots),
             consensus_recipient=self.consensus if consensus_recipient is None else consensus_recipient,
             checkpoint_recipient=self.checkpoint,
+            pause_milliseconds=pause_milliseconds,
         )
 
     def tell(self, *commands: journal.Command) -> None:
