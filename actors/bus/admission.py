@@ -228,6 +228,10 @@ _TRY_AGAIN: Final = ErrorCode.TRANSIENT_NOT_COMMITTED
 """No memory for a hash: nothing was started, and the same request may come again."""
 
 
+BODY_SIZE_MAX: Final = 128 * 1024
+"""The largest body that is decoded. An options block (100,000 bytes) fits, and grants on 10,000 streams; whoever is logged
+in may send any body, and decoding the permissions of one as large as a frame would hold the loop for minutes."""
+
 ADMISSIONS: Final[dict[int, Admission]] = {
     int(Operation.UPDATE_STREAM): _update_stream,
     int(Operation.CREATE_STREAM): _create_stream,

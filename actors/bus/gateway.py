@@ -210,7 +210,8 @@ class Gateway:
         if admit is None:
             self._deny(header, _FEATURE_UNAVAILABLE if header.operation in CLIENT_ALLOWED else _INVALID_COMMAND)
             return
-        if header.request_checksum and not body_matches(header.request_checksum, body):
+        too_large = len(body) > admission.BODY_SIZE_MAX
+        if too_large or (header.request_checksum and not body_matches(header.request_checksum, body)):
             self._deny(header, _INVALID_FORMAT)
             return
         try:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levrier.actors.bus import messages as bus
-from levrier.actors.bus.admission import ADMISSIONS
+from levrier.actors.bus.admission import ADMISSIONS, BODY_SIZE_MAX
 from levrier.actors.bus.effects import CloseConnection
 from levrier.actors.bus.gateway import UNFLUSHED_MAX
 from levrier.actors.bus.session import Session
@@ -16,7 +16,7 @@ from levrier.wire.codes import CLIENT_ALLOWED, INTERNAL_OPERATIONS, CommandCode,
 from levrier.wire.errors import WireError
 from levrier.wire.identifiers import Identifier
 from levrier.wire.options import KIND_BOOL, KIND_STRING, KIND_UINT64, OptionEntry, encode_block
-from levrier.wire.permissions import Permissions
+from levrier.wire.permissions import Permissions, StreamPermissions
 from levrier.wire.replies import result_success
 from levrier.wire.requests.groups import CreateConsumerGroup, DeleteConsumerGroup
 from levrier.wire.requests.partitions import CreatePartitions, DeletePartitions
@@ -139,6 +139,20 @@ def test_client_zero_is_an_invalid_command(rig: Rig) -> None:
 def test_a_stamp_that_does_not_match_the_body_is_an_invalid_format(rig: Rig) -> None:
     body = BODIES[Operation.CREATE_STREAM]
     assert rig.ask(request(Operation.CREATE_STREAM, body, checksum=xxh3(body) ^ 1)).status == 4
+
+
+@pytest.mark.parametrize("operation", sorted(ADMISSIONS))
+def test_a_huge_body_is_refused_unread(rig: Rig, operation: int) -> None:
+    """A body of 10 MB of permissions held the loop for 15 s; whoever is logged in could send it."""
+    assert rig.ask(request(operation, bytes(BODY_SIZE_MAX + 1))).status == 4
+
+
+def test_grants_on_ten_thousand_streams_are_taken(rig: Rig) -> None:
+    streams = tuple((stream, StreamPermissions(read_stream=True)) for stream in range(10_000))
+    body = UpdatePermissions(user=USER, permissions=Permissions(streams=streams)).encode()
+    assert len(body) <= BODY_SIZE_MAX
+    rig.send(request(Operation.UPDATE_PERMISSIONS, body))
+    assert rig.take(Preflight).request.body == body
 
 
 def test_an_unstamped_request_is_taken(rig: Rig) -> None:
