@@ -95,11 +95,11 @@ def one_seed(count: int, seed: int) -> None:
     heal_and_write(cluster, last)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(100))
 def test_three_cores(seed: int) -> None:
     one_seed(3, seed)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(50))
 def test_five_cores(seed: int) -> None:
     one_seed(5, 1000 + seed)
