@@ -9,7 +9,7 @@ another attempt, nonce or peer changes nothing.
           +--- damaged ---+          any of them -> over
 
 Deviations from the reference, on purpose: the generation is stored at acceptance, so the decode budget works (D-13); and a
-fetch that follows a refusal waits for the rest of a retry interval, since Consensus may arm it again within one round trip.
+fetch that follows a refusal by the same peer waits for the rest of a retry interval, since Consensus may arm it again within one round trip.
 """
 
 from collections.abc import Callable
@@ -164,7 +164,7 @@ class Fetch:
         "_budget",
         "_chunk_size_max",
         "_new_nonce",
-        "_refused_tick",
+        "_refused",
         "_retry_ticks",
         "_session",
         "_stalls",
@@ -183,7 +183,8 @@ class Fetch:
         self._stalls = 0
         self._budget = (0, 0)
         self._ticks = 0
-        self._refused_tick: int | None = None
+        self._refused: tuple[int, int] | None = None
+        """The last peer that refused, and the tick."""
 
     @property
     def stage(self) -> Stage | None:
@@ -216,10 +217,12 @@ class Fetch:
         self._stalls = 0
         session = _Session(attempt=attempt, peer=peer, nonce=self._new_nonce())
         self._session = session
-        if self._refused_tick is not None and self._ticks - self._refused_tick < self._retry_ticks:
-            session.is_asked = False
-            session.idle_ticks = self._ticks - self._refused_tick
-            return effects
+        if self._refused is not None and self._refused[0] == peer:
+            passed = self._ticks - self._refused[1]
+            if passed < self._retry_ticks:
+                session.is_asked = False
+                session.idle_ticks = passed
+                return effects
         return [*effects, RequestTarget(peer=peer, nonce=session.nonce)]
 
     def on_canceled(self, attempt: int) -> list[FetchEffect]:
@@ -236,7 +239,7 @@ class Fetch:
         if session.stage not in (Stage.AWAITING_TARGET, Stage.FETCHING):
             return [Drop(what=f"a descriptor of replica {sender}: {session.stage.value}")]
         if not target.is_available:
-            self._refused_tick = self._ticks
+            self._refused = (sender, self._ticks)
             return self._fail(f"replica {sender} has nothing to offer now", is_refused=True)
         if session.stage is Stage.FETCHING:
             return [Drop(what=f"a descriptor of replica {sender}: accepted already")]

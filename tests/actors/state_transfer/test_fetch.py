@@ -171,6 +171,14 @@ def test_the_fetch_after_a_refusal_waits_for_the_retry_interval() -> None:
     assert bench.required(9) == [RequestTarget(peer=PEER, nonce=3)]
 
 
+def test_after_a_refusal_another_peer_is_asked_at_once() -> None:
+    bench = Bench()
+    bench.required()
+    bench.core.on_target(PEER, target(1, is_available=False))
+
+    assert bench.core.on_required(8, PEER + 1) == [RequestTarget(peer=PEER + 1, nonce=2)]
+
+
 @pytest.mark.parametrize(
     "body",
     [
