@@ -93,14 +93,14 @@ def _shared(
     password_file: Annotated[
         str | None, typer.Option("--password-file", metavar="FILE", help="A file with its password; - is stdin.")
     ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", envvar="LEVRIER_TOKEN", show_default=False, help="Log in with a token instead."),
+    ] = None,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long each call may take.")
     ] = CALL_SECONDS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    token: Annotated[
-        str | None,
-        typer.Option("--token", envvar="LEVRIER_TOKEN", help="Log in with a personal access token instead."),
-    ] = None,
     typed: frozenset[str] = frozenset(),
 ) -> Asking:
     token = _chosen_token(token, typed)

@@ -41,7 +41,7 @@ def get_client(asking: Asking, client: ClientId) -> None:
 
 
 def me(asking: Asking) -> None:
-    """Show the connection of this command: as whom it is logged in, and how the node sees it.
+    """Show the connection of this command as the node sees it.
 
     Example: `levrier me --username alice`
     """

@@ -24,7 +24,7 @@ _WORDS: Final[dict[int, str]] = {
     int(
         ErrorCode.PERSONAL_ACCESS_TOKENS_LIMIT_REACHED
     ): "this user has as many tokens as it may have; delete one first",
-    int(ErrorCode.INVALID_PERSONAL_ACCESS_TOKEN): "no token that is good (unknown, deleted or expired)",
+    int(ErrorCode.INVALID_PERSONAL_ACCESS_TOKEN): "the token is unknown, deleted or expired",
     int(ErrorCode.INVALID_CREDENTIALS): "wrong user name or password",
     int(ErrorCode.UNAUTHORIZED): "this user may not do that",
 }

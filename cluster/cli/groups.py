@@ -10,7 +10,6 @@ import typer
 from levrier.cluster.cli.asking import Asking, asks
 from levrier.cluster.cli.catalogue import NewName, StreamName, TopicName, checked_name, identifier
 from levrier.cluster.cli.output import CommandFailed, print_done, print_json, print_record, print_rows
-from levrier.cluster.client import Client
 from levrier.wire.responses.groups import ConsumerGroup
 
 groups = typer.Typer(help="Consumer groups of a topic: list, get, create, delete.", no_args_is_help=True)
@@ -25,16 +24,7 @@ def list_groups(asking: Asking, stream: StreamName, topic: TopicName) -> None:
     Example: `levrier groups list orders placed`
     """
     parent, which = identifier(stream), identifier(topic)
-
-    async def find(client: Client) -> tuple[ConsumerGroup, ...] | None:
-        found = await client.get_groups(parent, which)
-        if not found and await client.get_topic(parent, which) is None:
-            return None  # The node answers with an empty list for a topic that is not there.
-        return found
-
-    found = asking.run(find)
-    if found is None:
-        raise CommandFailed(f"no topic {topic} in stream {stream} on {asking.connect}")
+    found = asking.run(lambda client: client.get_groups(parent, which))
     print_rows(
         [_row(group) for group in found], as_json=asking.as_json, empty=f"no groups in topic {topic} of stream {stream}"
     )

@@ -30,6 +30,7 @@ from levrier.wire.responses.system import Stats
 
 cluster = typer.Typer(help="The cluster: metadata.", no_args_is_help=True)
 
+_KEPT: Final = "--force replaces it, --output names another file"
 ARCHIVE: Final = Path("levrier-snapshot.zip")
 
 _KINDS: Final = {
@@ -102,7 +103,7 @@ class RunTime(Quantity):
 
 
 def stats(asking: Asking) -> None:
-    """Show the figures of the node: process, memory, disk, and how much its catalogue holds.
+    """Show the figures of the node: process, memory, disk, catalogue.
 
     Example: `levrier stats --json`
     """
@@ -127,7 +128,7 @@ def describe_options(
     asking: Asking,
     scope: Annotated[Scope, typer.Argument(metavar="SCOPE", help="topic, stream or user.")] = Scope.TOPIC,
 ) -> None:
-    """List the options that topics, streams or users can be created with, their defaults and bounds.
+    """List the options of topics, streams or users, and their defaults.
 
     Example: `levrier options topic`
     """
@@ -152,19 +153,29 @@ def snapshot_file(
     ] = Compression.DEFLATED,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
-    """Write the diagnostics archive of the node: a ZIP file to send along with a question. No secret is in it.
+    """Write the diagnostics archive of the node, a ZIP file.
+
+    It is made to be sent along with a question: no secret is in it.
 
     Example: `levrier snapshot-file --output node-0.zip`
     """
-    if not force and output.exists():
-        raise CommandFailed(f"{output} exists; --force replaces it, --output names another file", Exit.COULD_NOT_ASK)
-    if not output.absolute().parent.is_dir():
-        raise CommandFailed(f"{output.absolute().parent} is no directory; create it first", Exit.COULD_NOT_ASK)
+    _check(output, force=force)
     archive = asking.run(lambda client: client.snapshot_file(compression=_COMPRESSIONS[compression]))
     _write(output, archive, force=force)
     print_done(
         f"wrote {output}, {len(archive)} bytes", {"file": str(output), "bytes": len(archive)}, as_json=asking.as_json
     )
+
+
+def _check(output: Path, *, force: bool) -> None:
+    """Raise `CommandFailed` before anybody is asked for what could not be written."""
+    try:
+        if not force and output.exists():
+            raise CommandFailed(f"{output} exists; {_KEPT}", Exit.COULD_NOT_ASK)
+        if not output.absolute().parent.is_dir():
+            raise CommandFailed(f"{output.absolute().parent} is no directory; create it first", Exit.COULD_NOT_ASK)
+    except OSError as error:
+        raise CommandFailed(f"{output}: {reason(error)}", Exit.COULD_NOT_ASK) from error
 
 
 def _write(output: Path, archive: bytes, *, force: bool) -> None:
@@ -180,7 +191,7 @@ def _write(output: Path, archive: bytes, *, force: bool) -> None:
         finally:
             part.unlink(missing_ok=True)
     except FileExistsError as error:
-        raise CommandFailed(f"{output} exists; --force replaces it, --output names another file") from error
+        raise CommandFailed(f"{output} exists; {_KEPT}") from error
     except OSError as error:
         raise CommandFailed(f"{output}: {reason(error)}", Exit.COULD_NOT_ASK) from error
 

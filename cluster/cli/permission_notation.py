@@ -204,17 +204,19 @@ def _flags_of(value: object, where: str, known: Sequence[str], *, also: Sequence
     return flags
 
 
-def _by_id(value: object, where: str) -> list[tuple[int, Any]]:
+def _by_id(value: object, where: str) -> tuple[tuple[int, Any], ...]:
     if value is None:
-        return []
+        return ()
     if not isinstance(value, dict):
         _refuse(f"{where} is no object with ids as keys")
-    found = []
+    found: dict[int, Any] = {}
     for key, item in value.items():
         if not (key.isascii() and key.isdigit() and int(key) <= _ID_MAX):
             _refuse(f"{where}: {key!r} is no id; a file names streams and topics by their numbers")
-        found.append((int(key), item))
-    return sorted(found, key=lambda entry: entry[0])
+        if int(key) in found:
+            _refuse(f"{where}: {key!r} is there twice")
+        found[int(key)] = item
+    return _sorted(found)
 
 
 # Tables.

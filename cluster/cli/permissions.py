@@ -24,27 +24,22 @@ UserName = Annotated[str, typer.Argument(metavar="USER", help="Name of the user,
 Global = Annotated[
     str | None,
     typer.Option(
-        "--global-permissions",
-        "--global",
-        "-g",
-        metavar="WORDS",
-        help="What holds everywhere, for example read_streams,poll_messages; or all.",
+        "--global", "-g", metavar="WORDS", help="What holds everywhere, for example read_streams,poll_messages; or all."
     ),
 ]
 OfStreams = Annotated[
     list[str] | None,
     typer.Option(
-        "--stream-permissions",
         "--stream",
         "-s",
-        metavar="STREAM[:WORDS][#TOPIC[:WORDS]]",
-        help="What holds in one stream and topics of it, for example orders:read_stream#placed:poll_messages. Repeatable.",
+        metavar="GRANT",
+        help="What holds in one stream and in topics of it, STREAM:WORDS#TOPIC:WORDS. Repeatable.",
     ),
 ]
 File = Annotated[
     str | None,
     typer.Option(
-        "--permissions-file", "--file", "-f", metavar="FILE", help="JSON as `show --json` prints it; - is stdin."
+        "--file", "-f", metavar="FILE", help="JSON as `levrier permissions show --json` prints it; - is stdin."
     ),
 ]
 
@@ -129,7 +124,7 @@ def set_permissions(
 ) -> None:
     """Replace what a user may do: what is not named here is taken away.
 
-    The words that hold everywhere are manage_servers, read_servers, manage_users, read_users, manage_streams,
+    A grant is STREAM:WORDS, and behind it for each topic #TOPIC:WORDS; streams and topics are names or id:N. The words that hold everywhere are manage_servers, read_servers, manage_users, read_users, manage_streams,
     read_streams, manage_topics, read_topics, poll_messages and send_messages; in a stream manage_stream, read_stream,
     manage_topics, read_topics, poll_messages and send_messages; in a topic manage_topic, read_topic, poll_messages and
     send_messages. The short words of Iggy's own tool (r_str) and the word all are understood.

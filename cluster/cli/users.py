@@ -17,7 +17,7 @@ from levrier.cluster.cli.output import (
     print_record,
     print_rows,
 )
-from levrier.cluster.cli.permissions import File, Global, OfStreams, UserName, Wanted, absent, rows_of, set_permissions
+from levrier.cluster.cli.permissions import Global, OfStreams, UserName, Wanted, absent, rows_of, set_permissions
 from levrier.cluster.cli.secrets_given import SecretSource, checked_password
 from levrier.cluster.client import Client
 from levrier.wire.codes import ErrorCode, UserStatus
@@ -97,7 +97,14 @@ def create_user(  # noqa: PLR0917 - each is an option of the command line.
     inactive: Annotated[bool, typer.Option("--inactive", help="It may not log in until it is activated.")] = False,
     everywhere: Global = None,
     stream: OfStreams = None,
-    file: File = None,
+    permissions_file: Annotated[
+        str | None,
+        typer.Option(
+            "--permissions-file",
+            metavar="FILE",
+            help="JSON as `levrier permissions show --json` prints it; - is stdin.",
+        ),
+    ] = None,
 ) -> None:
     """Create a user. Its password is asked for where no option, file or variable gives it.
 
@@ -105,7 +112,7 @@ def create_user(  # noqa: PLR0917 - each is an option of the command line.
 
     Example: `levrier users create alice --new-password-file alice.txt --global read_streams`
     """
-    new, wanted = checked_username(name), Wanted(everywhere, stream, file)
+    new, wanted = checked_username(name), Wanted(everywhere, stream, permissions_file)
     password = checked_password(_NEW.read(new_password, new_password_file, typed=asking.typed))
 
     async def create(client: Client) -> tuple[UserDetails, list[Row]]:
