@@ -29,17 +29,21 @@ R = TypeVar("R", bound=Named)
 
 
 class Encoded(NamedTuple):
-    """The bytes of all records of a table in a snapshot, valid where these option maps have these numbers."""
+    """A stream in a snapshot with all that is under it, valid for this owner where the option maps have these numbers.
+
+    `owner` holds the fields of the stream but its topics.
+    """
 
     pieces: tuple[bytes, ...]
+    owner: tuple[object, ...]
     numbers: tuple[tuple[OptionMap, int], ...]
 
 
 class Slab(Generic[R]):
     """Records by id and by name. `stamp` is the capture generation in which this table was made or forked.
 
-    `encoded` is kept by whoever encodes captures, on a table that a capture has seen and that will hence not change any
-    more; a fork starts without.
+    `encoded` is kept by whoever encodes captures, on a table of topics that a capture has seen and that will hence not
+    change any more; a fork starts without.
     """
 
     __slots__ = ("_free", "_ids", "_items", "encoded", "stamp")

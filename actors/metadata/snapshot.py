@@ -18,8 +18,8 @@ Everything is an array, positional, in the order of persistence 4.1. Where this 
 
 `levrier.actors.metadata.restore` is the way back.
 
-A checkpoint comes every few thousand operations, whatever the size of the catalogue, so the topics of a stream that did not
-change since the last one are not encoded again: their bytes are kept with their table.
+A checkpoint comes every few thousand operations, whatever the size of the catalogue, so a stream that did not change since
+the last one is not encoded again: its bytes are kept with its table of topics.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -131,9 +131,13 @@ class _OptionTable:
         self._by_content: dict[tuple[OptionFields, ...], int] = {}
         self._by_identity: dict[int, int] = {}
 
-    def agrees(self, numbers: Iterable[tuple[OptionMap, int]]) -> bool:
+    def agrees(self, numbers: tuple[tuple[OptionMap, int], ...]) -> bool:
         """Whether the maps, met now in this order, have these numbers."""
-        return all(self.index(options) == number for options, number in numbers)
+        known = self._by_identity
+        for options, number in numbers:
+            if known.get(id(options)) != number and self.index(options) != number:
+                return False
+        return True
 
     def index(self, options: OptionMap) -> int:
         """The number of the map: maps with equal content have one."""
@@ -156,30 +160,36 @@ def _stream_pieces(streams: Sequence[Stream | None], revision: int) -> Iterator[
     for stream in streams:
         if stream is None:
             continue
-        head = (stream.id, stream.name, stream.created_at, STATS)
-        options = table.index(stream.options)
         if stream.topics is None:
-            yield packer.pack((stream.id, (*head, (), options)))
+            head = (stream.id, stream.name, stream.created_at, STATS)
+            yield packer.pack((stream.id, (*head, (), table.index(stream.options))))
             continue
-        yield packer.pack_array_header(2) + packer.pack(stream.id) + _open_array(packer, 6, head)
-        yield packer.pack_array_header(sum(1 for _ in stream.topics))  # Its length is that of the newest fork.
-        yield from _topics_pieces(packer, stream.topics, table)
-        yield packer.pack(options)
+        kept = stream.topics.encoded
+        if kept is None or kept.owner != stream[:-1] or not table.agrees(kept.numbers):
+            kept = stream.topics.encoded = _encoded(packer, stream, stream.topics, table)
+        yield from kept.pieces
     yield packer.pack(revision)
     maps = table.maps()
     yield packer.pack_array_header(len(maps))
     yield from map(packer.pack, maps)
 
 
-def _topics_pieces(packer: msgpack.Packer, topics: Slab[Topic], table: _OptionTable) -> Iterable[bytes]:
-    """The topics of a stream, as they were encoded before where nothing is different."""
-    kept = topics.encoded
-    if kept is not None and table.agrees(kept.numbers):
-        return kept.pieces
-    distinct = {id(topic.options): topic.options for topic in topics}
-    pieces = tuple(_joined(piece for topic in topics for piece in _topic_pieces(packer, topic, table)))
-    topics.encoded = Encoded(pieces, tuple((options, table.index(options)) for options in distinct.values()))
-    return pieces
+def _encoded(packer: msgpack.Packer, stream: Stream, topics: Slab[Topic], table: _OptionTable) -> Encoded:
+    distinct = {id(options): options for options in (stream.options, *(topic.options for topic in topics))}
+    numbers = tuple((options, table.index(options)) for options in distinct.values())
+    pieces = tuple(_joined(_one_stream_pieces(packer, stream, topics, table)))
+    return Encoded(pieces, stream[:-1], numbers)
+
+
+def _one_stream_pieces(
+    packer: msgpack.Packer, stream: Stream, topics: Slab[Topic], table: _OptionTable
+) -> Iterator[bytes]:
+    head = (stream.id, stream.name, stream.created_at, STATS)
+    yield packer.pack_array_header(2) + packer.pack(stream.id) + _open_array(packer, 6, head)
+    yield packer.pack_array_header(sum(1 for _ in topics))  # Its length is that of the newest fork.
+    for topic in topics:
+        yield from _topic_pieces(packer, topic, table)
+    yield packer.pack(table.index(stream.options))
 
 
 def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
