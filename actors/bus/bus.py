@@ -50,6 +50,9 @@ class BusLimits:
     held_size_max: int = 256 * 1024 * 1024
     """Half frames and waiting requests of all connections together; who takes it beyond that is closed."""
 
+    unread_size_max: int = 256 * 1024 * 1024
+    """Answers that peers leave unread, of all connections together; beyond that who has not read for longest is closed."""
+
     half_frame_ticks: int = 30
     """How long a half frame is held without another byte of it."""
 
@@ -84,6 +87,7 @@ class _Connection:
         "number",
         "outgoing",
         "paused",
+        "unread",
     )
 
     def __init__(self, number: int, decoder: FrameDecoder, gateway: Gateway, tick: int) -> None:
@@ -97,6 +101,7 @@ class _Connection:
         self.half_since = 0
         self.blocked_since: int | None = None
         self.last_seen = tick
+        self.unread = 0
 
 
 class Bus:
@@ -113,6 +118,8 @@ class Bus:
         self._highest = NODE_CONNECTION
         self._tick = 0
         self._held = 0
+        self._blocked: dict[int, _Connection] = {}
+        self._unread = 0
 
     @property
     def connections(self) -> int:
@@ -133,6 +140,11 @@ class Bus:
     def held_size(self) -> int:
         """Bytes of half frames and of waiting requests, over all connections."""
         return self._held
+
+    @property
+    def unread_size(self) -> int:
+        """Bytes of answers that peers which do not read are owed, at most: nobody tells how much of them has left."""
+        return self._unread
 
     def on_opened(self, connection: int, peer: str) -> list[Effect]:
         """The transport accepted a connection, under a number that was never used before."""
@@ -202,7 +214,7 @@ class Bus:
         resumed = self._connections.get(connection)
         effects: list[Effect] = []
         if resumed is not None and resumed.blocked_since is not None:
-            resumed.blocked_since = None
+            self._unblock(resumed)
             self._take(resumed, resumed.gateway.on_flushed(), effects)
             self._account(resumed, effects)
         return effects
@@ -234,8 +246,12 @@ class Bus:
             connection.dirty = False
             parts = connection.outgoing
             if parts:
-                outgoing.append((connection.number, parts[0] if len(parts) == 1 else b"".join(parts)))
+                data = parts[0] if len(parts) == 1 else b"".join(parts)
+                outgoing.append((connection.number, data))
                 connection.outgoing = []
+                connection.unread += len(data)
+                if connection.blocked_since is not None:
+                    self._unread += len(data)
         return outgoing
 
     def on_written(self, connection: int, *, blocked: bool) -> list[Effect]:
@@ -246,10 +262,9 @@ class Bus:
             return []
         effects: list[Effect] = []
         if blocked:
-            if written.blocked_since is None:
-                written.blocked_since = self._tick
-            self._account(written, effects)
+            self._block(written, effects)
         elif written.blocked_since is None:
+            written.unread = 0
             follow_up = written.gateway.on_flushed()
             if follow_up:
                 self._take(written, follow_up, effects)
@@ -268,6 +283,25 @@ class Bus:
                 self._close(connection, effect.reason, effects)
             else:
                 effects.append(effect)
+
+    def _block(self, connection: _Connection, effects: list[Effect]) -> None:
+        """A peer does not read what it is owed. Make room where all of them together are owed too much."""
+        if connection.blocked_since is None:
+            connection.blocked_since = self._tick
+            self._blocked[connection.number] = connection
+            self._unread += connection.unread
+        self._account(connection, effects)
+        while self._unread > self._limits.unread_size_max:
+            longest = next(iter(self._blocked.values()))
+            self._close(longest, "too much is left unread by the clients of this node", effects, abort=True)
+
+    def _unblock(self, connection: _Connection) -> None:
+        if connection.blocked_since is not None:
+            connection.blocked_since = None
+            del self._blocked[connection.number]
+            self._unread -= connection.unread
+            connection.unread = 0
+            assert self._unread >= 0
 
     def _silent(self) -> list[tuple[_Connection, Session]]:
         """The sessions that were not heard of for 1.2 intervals, in the order of their connections."""
@@ -336,6 +370,7 @@ class Bus:
         del self._connections[connection.number]
         self._held -= connection.held
         connection.held = 0
+        self._unblock(connection)
         self._registry.closed(connection.number)
         ending = connection.gateway.on_closed()
         if ending.session is not None:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -247,12 +248,12 @@ def test_large_waiting_requests_count_by_size() -> None:
     assert rig.take() == [PauseReading(connection=1)]
 
 
-def answer_large(rig: CoreRig) -> None:
-    rig.receive(1, query(CommandCode.GET_STREAMS))
+def answer_large(rig: CoreRig, connection: int = 1, *, client: int = CLIENT) -> None:
+    rig.receive(connection, query(CommandCode.GET_STREAMS, client=client))
     (asked,) = rig.take()
     assert isinstance(asked, Query)
     rig.tell(bus.QueryAnswer(ticket=asked.ticket, status=0, body=bytes(UNFLUSHED_MAX), commit=12))
-    assert len(rig.flush(blocked=lambda _connection: True)[1]) == 1
+    assert len(rig.flush(blocked=lambda _connection: True)[connection]) == 1
 
 
 def test_a_peer_that_does_not_read_is_neither_read_nor_served_until_it_does() -> None:
@@ -283,6 +284,28 @@ def test_a_peer_that_never_reads_is_closed() -> None:
     assert isinstance(close, CloseConnection)
     assert (close.connection, close.abort) == (1, True)
     assert rig.core.connections == 1
+
+
+def test_answers_that_nobody_reads_are_bounded_over_all_connections() -> None:
+    """One answer is as large as the catalogue, and every connection may leave one unread: who was first has to go."""
+    rig = CoreRig(replace(LIMITS, unread_size_max=2 * (UNFLUSHED_MAX + 1_024)))
+    rig.open(1, 2, 3)
+    for connection in (1, 2, 3):
+        rig.log_in(connection, client=CLIENT + connection, epoch=10 + connection)
+    for connection in (2, 1):
+        answer_large(rig, connection, client=CLIENT + connection)
+        assert rig.take() == [PauseReading(connection=connection)]
+    assert rig.core.unread_size >= 2 * UNFLUSHED_MAX
+    answer_large(rig, 3, client=CLIENT + 3)
+    pause, logout, close = rig.take()
+    assert pause == PauseReading(connection=3)
+    assert isinstance(logout, Preflight)
+    assert isinstance(close, CloseConnection)
+    assert (close.connection, close.abort) == (2, True)
+    for connection in (1, 3):
+        rig.effects += rig.core.on_write_resumed(connection)
+    assert rig.core.unread_size == 0
+    assert rig.take() == [ResumeReading(connection=1), ResumeReading(connection=3)]
 
 
 def test_pings_that_nobody_reads_are_bounded() -> None:
