@@ -5,7 +5,7 @@ later view sends it again; `checksum_body` is inside it, so the body is covered 
 a partition group leaves `checksum_body` at zero. Zero in either field means unsealed: nothing to verify.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final, Self
 
@@ -34,11 +34,14 @@ assert _PREPARE.size == HEADER_SIZE
 @quick_init
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """A log entry: the header, the body, and the frame that both were cut from or sealed into."""
+    """A log entry: the header, the body, and the frame that both were cut from or sealed into.
+
+    Its text shows the header alone: a body may hold the hash of a password or of a token (D-20).
+    """
 
     header: PrepareHeader
-    body: bytes
-    frame: bytes
+    body: bytes = field(repr=False)
+    frame: bytes = field(repr=False)
 
     @classmethod
     def seal(cls, header: PrepareHeader, body: bytes) -> "Prepare":
