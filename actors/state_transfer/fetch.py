@@ -9,7 +9,8 @@ another attempt, nonce or peer changes nothing.
           +--- damaged ---+          any of them -> over
 
 Deviations from the reference, on purpose: the generation is stored at acceptance, so the decode budget works (D-13); and a
-fetch that follows a refusal by the same peer waits for the rest of a retry interval, since Consensus may arm it again within one round trip.
+fetch that follows a refusal by the same peer waits for the rest of a retry interval, since Consensus may arm it again within
+one round trip.
 """
 
 from collections.abc import Callable

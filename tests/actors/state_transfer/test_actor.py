@@ -1,6 +1,7 @@
 """The actor between probes: its frames, its files, and what it does when the disk or a peer misbehaves."""
 
 import errno
+from dataclasses import replace
 from random import Random
 from typing import Any, TypeVar
 
@@ -453,6 +454,32 @@ def test_what_is_no_state_is_fetched_again_and_given_up_at_last(kind: str) -> No
     assert len(nonces) == 6
     assert "damaged 6 times" in desk.failure().reason
     assert desk.files() == ()
+
+
+@pytest.mark.parametrize("index", [0, 1], ids=["snapshot", "table"])
+def test_whole_bytes_that_are_not_the_promised_ones_are_not_installed(index: int) -> None:
+    """C-222: a state that decodes, of another checksum than the manifest's."""
+    desk = Desk().start()
+    parts = (payload(), table_artifact())
+    promised = list(artifacts_of(parts))
+    promised[index] = replace(promised[index], checksum=promised[index].checksum ^ 1)
+    desk.describe(desk.fetch(), (promised[0], promised[1]))
+
+    while desk.storage.exists(DIRECTORY / "received.table"):
+        wanted, _ = desk.sent(RequestStateChunkHeader)
+        data = parts[wanted.artifact][wanted.offset : wanted.offset + wanted.len]
+        header = StateChunkHeader(
+            nonce=wanted.nonce,
+            offset=wanted.offset,
+            group=GROUP,
+            artifact=wanted.artifact,
+            cluster=CLUSTER,
+            replica=PEER,
+        )
+        desk.hear(header, data)
+
+    desk.sent(RequestStateTransferHeader)
+    assert desk.consensus.take_all() == [consensus.TransferAccepted(attempt=1)]
 
 
 def test_a_full_disk_fails_the_attempt_and_leaves_nothing() -> None:
