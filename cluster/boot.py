@@ -14,6 +14,8 @@ from typing import Protocol
 
 from loguru import logger
 
+from levrier.actors.birth.core import Own
+from levrier.actors.birth.member_state import MemberPhase
 from levrier.actors.bus.passwords import SALT_SIZE, hash_password
 from levrier.actors.consensus.state import RecoveredState
 from levrier.actors.runtime import ExitStatus
@@ -65,7 +67,7 @@ class Booted:
             view=self.durable.view,
             log_view=self.durable.log_view,
             commit=self.recovered.applied,
-            headers=self.recovered.headers,
+            headers=self.recovered.headers + self.recovered.kept,
             snapshot_op=self.pairing.op,
             snapshot_size=self.snapshot_size,
             log_size=self.journal.size,
@@ -73,7 +75,17 @@ class Booted:
             consensus_group_high=self.recovered.machine.streams.consensus_group_high,
             commit_known=self.durable.commit_max,
             voter=self.durable.voter,
+            born=self.durable.phase is Phase.BORN,
         )
+
+    @property
+    def member_state(self) -> Own:
+        """How far the birth is on this member."""
+        durable = self.durable
+        if not durable.birth_id and durable.phase is not Phase.BORN:
+            return Own(phase=MemberPhase.BLANK, birth_id=0, voter=False)
+        phase = MemberPhase.BORN if durable.phase is Phase.BORN else MemberPhase.PREPARED
+        return Own(phase=phase, birth_id=durable.birth_id, voter=durable.voter)
 
     def close(self) -> None:
         """Release the files of a node that will not run."""
@@ -113,8 +125,9 @@ def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entrop
     if durable is None:
         _refuse_leftovers(config, storage, paths, entropy, has_snapshot=snapshot is not None)
         _root_of(config)  # Refuses before anything of a blank cluster is written.
-        durable = _prepared(config, entropy)
-        superblock.write(durable)
+        durable = _first_record(config, entropy)
+        if config.replica_count == 1:
+            superblock.write(durable)
     _insist(
         check_identity(
             durable,
@@ -130,7 +143,7 @@ def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entrop
         raise JournalMissing(file=paths.journal, beside="the cluster was born")
     journal = _open_journal(config, storage, paths, pairing.op, entropy)
     try:
-        if durable.phase is Phase.PREPARED:
+        if durable.phase is Phase.PREPARED and config.replica_count == 1:
             # Only now: a member that is born has a log, so a missing one is known to be lost.
             durable = replace(durable, phase=Phase.BORN)
             superblock.write(durable)
@@ -139,7 +152,7 @@ def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entrop
     except BaseException:
         journal.close()
         raise
-    if recovered.applied < durable.commit_max:
+    if recovered.applied < durable.commit_max and config.replica_count == 1:
         logger.warning(
             "the superblock knows of commits up to op {}, the log ends at {}", durable.commit_max, recovered.head
         )
@@ -209,15 +222,16 @@ def _refuse_leftovers(
     _insist(check_presence(paths.directory, superblock=False, journal=has_entries, snapshot=has_snapshot))
 
 
-def _prepared(config: NodeConfig, entropy: Entropy) -> VsrState:
-    assert config.replica_count == 1, "several members are born together"
+def _first_record(config: NodeConfig, entropy: Entropy) -> VsrState:
+    """What a blank member begins with. Several are born together: until then nothing of it is written."""
+    alone = config.replica_count == 1
     return VsrState(
         cluster=config.cluster_id,
         replica_id=config.replica,
         replica_count=config.replica_count,
-        birth_id=int.from_bytes(entropy(16), "little"),
+        birth_id=int.from_bytes(entropy(16), "little") if alone else 0,
         phase=Phase.PREPARED,
-        voter=True,
+        voter=alone,
     )
 
 

@@ -4,6 +4,7 @@ A plain value: reading files and the environment is the command line's work. Eve
 one is refused with its name, the value and what is allowed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -21,6 +22,10 @@ PREPARE_DEPTH = range(1, 128)
 JOURNAL_SLOTS_MAX = 1 << 20
 CLIENTS_TABLE = range(2, 65_537)
 CHECKPOINT_MARGIN_MIN = 64
+HEARTBEAT_TICKS_MIN = 200
+"""Four heartbeats of 500 ms: losing one or two of them is no reason to elect (wire 6.3)."""
+
+VIEW_CHANGE_TICKS_MIN = 50
 
 
 class ConfigError(ValueError):
@@ -75,8 +80,91 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member as the roster lists it. `ip` may be a host name; clients and replicas dial what stands here.
+
+    `tcp` is the port for clients, `tcp_replica` the one for replicas, `http` 0 when none is offered.
+    """
+
+    name: str
+    replica: int
+    ip: str
+    tcp: int
+    tcp_replica: int
+    http: int = 0
+
+    @property
+    def client_address(self) -> Address:
+        """Where its clients connect."""
+        return Address(host=self.ip, port=self.tcp)
+
+    @property
+    def replica_address(self) -> Address:
+        """Where other replicas connect."""
+        return Address(host=self.ip, port=self.tcp_replica)
+
+
+def check_roster(members: Sequence[Member]) -> None:
+    """Refuse a roster that names an id or an address twice, or leaves an id out (BR-53)."""
+    ids = [member.replica for member in members]
+    for replica in ids:
+        if ids.count(replica) > 1:
+            raise ConfigError(f"replica_id {replica} is given to {ids.count(replica)} nodes: each id once")
+        if not 0 <= replica < len(members):
+            raise ConfigError(
+                f"replica_id {replica} of {len(members)} nodes: the ids are 0 to {len(members) - 1}, each once"
+            )
+    names = [member.name for member in members]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"node name {name!r} is given to {names.count(name)} nodes: each name once")
+    used: dict[tuple[str, int], str] = {}
+    for member in members:
+        for what, port in (("tcp", member.tcp), ("http", member.http), ("tcp_replica", member.tcp_replica)):
+            if not port:
+                continue
+            mine = f"{what} of node {member.name!r}"
+            other = used.setdefault((member.ip, port), mine)
+            if other != mine:
+                raise ConfigError(f"{mine} and {other} are both {member.ip}:{port}: each address once")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSecurity:
+    """What protects the replica port: the shared secret, an older one that is accepted too, and TLS files (PEM).
+
+    With TLS each side shows `certificate` and believes only what `authority` has signed.
+    """
+
+    secret: bytes | None = field(default=None, repr=False)
+    previous_secret: bytes | None = field(default=None, repr=False)
+    certificate: Path | None = None
+    key: Path | None = None
+    authority: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.secret is not None and not self.secret:
+            raise ConfigError("cluster.shared_secret is empty: leave it out or set one")
+        if self.previous_secret and self.secret is None:
+            raise ConfigError("cluster.previous_shared_secret without cluster.shared_secret: set both")
+        given = [path is not None for path in (self.certificate, self.key, self.authority)]
+        if any(given) and not all(given):
+            raise ConfigError("cluster.tls: cert_file, key_file and ca_file belong together: give all three")
+
+
+CLUSTER_ARRANGEMENT = (
+    ("birth", "core"),
+    ("state_transfer", "state_transfer"),
+)
+"""Where the actors run that only a member of several has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
     """One node. Defaults are those of `levrier serve` without arguments.
+
+    `members` lists every member of a cluster, this one included; empty for a node of its own. Times are in consensus ticks of
+    10 ms.
 
     `root` is None when nobody configured it: a node that only this machine reaches then starts with `iggy` / `iggy`, any
     other one refuses to start a blank cluster (D-01).
@@ -95,6 +183,12 @@ class NodeConfig:
     connections_max: int = 4_096
     max_tokens_per_user: int = 100
     frame_size_max: int = FRAME_SIZE_MAX
+    members: tuple[Member, ...] = ()
+    security: LinkSecurity = LinkSecurity()
+    heartbeat_ticks: int = 500
+    view_change_ticks: int = 500
+    view_probe_attempts_max: int = 5
+    repair_retry_ticks: int = 100
     arrangement: tuple[tuple[str, str], ...] = (
         ("bus", "io"),
         ("client_table", "core"),
@@ -119,6 +213,28 @@ class NodeConfig:
             raise ConfigError(f"replica_count {self.replica_count}: 1 to 32 are allowed")
         if not 0 <= self.replica < self.replica_count:
             raise ConfigError(f"replica {self.replica}: 0 to {self.replica_count - 1} are allowed")
+        if self.members:
+            if len(self.members) != self.replica_count:
+                raise ConfigError(f"{len(self.members)} nodes are listed and replica_count is {self.replica_count}")
+            check_roster(self.members)
+        for name, ticks, least in (
+            ("heartbeat_timeout", self.heartbeat_ticks, HEARTBEAT_TICKS_MIN),
+            ("view_change_timeout", self.view_change_ticks, VIEW_CHANGE_TICKS_MIN),
+            ("repair_retry", self.repair_retry_ticks, 1),
+            ("view_probe_attempts_max", self.view_probe_attempts_max, 1),
+        ):
+            if ticks < least:
+                raise ConfigError(f"{name} {ticks}: {least} or more are allowed")
+
+    @property
+    def roster(self) -> tuple[Member, ...]:
+        """The members in the order of their ids."""
+        return tuple(sorted(self.members, key=lambda member: member.replica))
+
+    @property
+    def placement(self) -> dict[str, str]:
+        """Which dispatcher each actor of this node runs on."""
+        return {**dict(self.arrangement), **dict(CLUSTER_ARRANGEMENT if self.replica_count > 1 else ())}
 
     @property
     def cluster_id(self) -> int:

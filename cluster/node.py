@@ -22,8 +22,10 @@ from levrier.actors.bus.actor import BusActor
 from levrier.actors.bus.archive import Files
 from levrier.actors.bus.bus import Bus, BusLimits
 from levrier.actors.bus.passwords import DUMMY_PASSWORD_HASH, verify_password
-from levrier.actors.bus.ports import Transport
+from levrier.actors.bus.ports import ReplicaTransport, Transport
 from levrier.actors.bus.queries import ClusterView, Json
+from levrier.actors.bus.replica_side import ReplicaWiring
+from levrier.actors.bus.replica_transport import ReplicaTcpTransport
 from levrier.actors.bus.settings import GatewaySettings
 from levrier.actors.bus.transport import TcpTransport
 from levrier.actors.checkpoint.actor import CheckpointActor
@@ -40,6 +42,7 @@ from levrier.actors.superblock.actor import SuperblockActor
 from levrier.cluster.boot import Booted, BootRefused, boot
 from levrier.cluster.config import METADATA_GROUP, Address, NodeConfig
 from levrier.cluster.figures import ProcessFigures, diagnostic_files
+from levrier.cluster.membership import listen_for_replicas, replica_wiring, wire_member
 from levrier.cluster.version import VERSION
 from levrier.persistence.snapshot import SnapshotInfo, SnapshotWriter
 from levrier.persistence.storage import DiskStorage, Storage
@@ -49,7 +52,17 @@ from levrier.wire.responses.system import ClusterMetadata, ClusterNode, Stats
 
 CONSENSUS_TICK_MILLISECONDS = 10
 JOURNAL_TICK_MILLISECONDS = 100
-STOP_ORDER = ("bus", "client_table", "consensus", "metadata", "checkpoint", "superblock", "journal")
+STOP_ORDER = (
+    "bus",
+    "birth",
+    "state_transfer",
+    "client_table",
+    "consensus",
+    "metadata",
+    "checkpoint",
+    "superblock",
+    "journal",
+)
 """Clients first, the log last: what was admitted is still written, and the log ends in its durable mark."""
 
 
@@ -60,33 +73,49 @@ class Outside:
     storage: Storage
     transport: Transport
     cluster: Callable[[], ClusterView]
+    """What a node of its own tells its clients of the cluster; several members know it from their roster."""
+
     node_facts: Callable[[], dict[str, Json]]
     figures: Callable[[], Stats] = Stats
     diagnostics: Callable[[], Files] = dict
     verify: Callable[[str, str], bool] = verify_password
+    replica_transport: ReplicaTransport | None = None
+    """The links of a member of several, real or simulated; bound before anything runs."""
 
 
 def wire(config: NodeConfig, booted: Booted, runtime: Runtime, outside: Outside) -> None:
-    """Start every actor of a node on `runtime`, threaded or stepped. Addresses are bound before anything runs."""
-    _wire_disk(booted, runtime, outside.storage)
+    """Start every actor of a node on `runtime`, threaded or stepped. Addresses are bound before anything runs.
+
+    A member of several (`config.replica_count` above 1) needs `outside.replica_transport`; it starts unborn, as a learner or
+    as a voter, as its superblock says, and is born with the others without a further step.
+    """
+    is_member = config.replica_count > 1
+    _wire_disk(config, booted, runtime, outside.storage)
     _wire_core(config, booted, runtime)
+    wiring: ReplicaWiring | None = None
+    if is_member:
+        assert outside.replica_transport is not None, "a member of several has links"
+        wiring = replica_wiring(config, booted, runtime, outside.replica_transport)
+        wire_member(config, booted, runtime, outside.storage)
     BusActor.start(
         name="bus",
         runtime=runtime,
-        core=Bus(settings=_gateway_settings(config, runtime, outside), limits=_limits(config)),
+        core=Bus(settings=_gateway_settings(config, runtime, outside, wiring), limits=_limits(config)),
         transport=outside.transport,
         client_table=runtime.address("client_table"),
         metadata=runtime.address("metadata"),
         consensus=runtime.address("consensus"),
         verify=outside.verify,
         diagnostics=outside.diagnostics,
+        replicas=wiring,
     )
     runtime.every(CONSENSUS_TICK_MILLISECONDS, runtime.address("consensus"), ConsensusTick())
     runtime.every(JOURNAL_TICK_MILLISECONDS, runtime.address("journal"), JournalTick())
 
 
-def _wire_disk(booted: Booted, runtime: Runtime, storage: Storage) -> None:
+def _wire_disk(config: NodeConfig, booted: Booted, runtime: Runtime, storage: Storage) -> None:
     consensus, checkpoint = runtime.address("consensus"), runtime.address("checkpoint")
+    is_member = config.replica_count > 1
     JournalActor.start(
         name="journal", runtime=runtime, journal=booted.journal, consensus=consensus, checkpoint=checkpoint
     )
@@ -97,6 +126,7 @@ def _wire_disk(booted: Booted, runtime: Runtime, storage: Storage) -> None:
         initial=booted.durable,
         consensus=consensus,
         checkpoint=checkpoint,
+        birth=runtime.address("birth") if is_member else None,
     )
     CheckpointActor.start(
         name="checkpoint",
@@ -107,11 +137,13 @@ def _wire_disk(booted: Booted, runtime: Runtime, storage: Storage) -> None:
         consensus=consensus,
         last=_last_snapshot(booted),
         birth_id=booted.durable.birth_id,
+        state_transfer=runtime.address("state_transfer") if is_member else None,
     )
 
 
 def _wire_core(config: NodeConfig, booted: Booted, runtime: Runtime) -> None:
     recovered = booted.recovered
+    is_member = config.replica_count > 1
     client_table, metadata = runtime.address("client_table"), runtime.address("metadata")
     consensus, bus = runtime.address("consensus"), runtime.address("bus")
     MetadataActor.start(
@@ -136,7 +168,7 @@ def _wire_core(config: NodeConfig, booted: Booted, runtime: Runtime) -> None:
         name="consensus",
         runtime=runtime,
         replica=Replica(
-            config=_replica_config(config, booted),
+            config=_replica_config(config, booted, runtime),
             recovered=booted.replica_state(),
             now_micros=runtime.clock.now_micros,
         ),
@@ -145,6 +177,9 @@ def _wire_core(config: NodeConfig, booted: Booted, runtime: Runtime) -> None:
         client_table=client_table,
         bus=bus,
         superblock=runtime.address("superblock"),
+        replicas=bus if is_member else None,
+        state_transfer=runtime.address("state_transfer") if is_member else None,
+        birth=runtime.address("birth") if is_member else None,
     )
 
 
@@ -169,16 +204,19 @@ class Node:
         self._down = threading.Event()
         self._on_failure = on_failure
         self._runtime = ThreadedRuntime(
-            config.node_name, arrangement=dict(config.arrangement), on_failure=self._failed, use_uvloop=use_uvloop
+            config.node_name, arrangement=config.placement, on_failure=self._failed, use_uvloop=use_uvloop
         )
         self._started_at = self._runtime.clock.monotonic_nanos()
         disk = DiskStorage() if storage is None else storage
+        self._links: ReplicaTcpTransport | None = None
         try:
             self._transport = self._listen(config.listen, client_tls)
             try:
+                if config.replica_count > 1:
+                    self._links = self._listen_for_replicas()
                 self._booted = boot(config, storage=disk, entropy=self._runtime.entropy)
             except BaseException:
-                self._transport.stop()
+                self._close_ports()
                 raise
         except BaseException:
             self._runtime.stop()
@@ -196,12 +234,13 @@ class Node:
                     node_facts=self._facts,
                     figures=figures,
                     diagnostics=lambda: diagnostic_files(config, figures, recent_log),
+                    replica_transport=self._links,
                 ),
             )
             self._runtime.start()
         except BaseException:
             self._runtime.stop()
-            self._transport.stop()
+            self._close_ports()
             self._booted.close()
             raise
         logger.info("node {} serves on {}", config.node_name, self.address)
@@ -230,12 +269,25 @@ class Node:
         try:
             return TcpTransport(loop=self._runtime.loop, host=address.host, port=address.port, tls=tls)
         except OSError as error:
-            # The text of a bind is asyncio's and repeats the address; an unknown host has no number that has a text.
-            reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror
             raise BootRefused(
-                f"cannot listen on {address}: {reason}; choose another --listen, or port 0 for a free one",
+                f"cannot listen on {address}: {_bind_reason(error)}; choose another --listen, or port 0 for a free one",
                 ExitStatus.IN_USE,
             ) from error
+
+    def _listen_for_replicas(self) -> ReplicaTcpTransport:
+        try:
+            return listen_for_replicas(self.config, self._runtime.loop)
+        except OSError as error:
+            where = self.config.roster[self.config.replica].replica_address
+            raise BootRefused(
+                f"cannot listen for replicas on {where}: {_bind_reason(error)}; the roster says that this node is there",
+                ExitStatus.IN_USE,
+            ) from error
+
+    def _close_ports(self) -> None:
+        self._transport.stop()
+        if self._links is not None:
+            self._links.stop()
 
     def _failed(self, reason: FatalReason) -> None:
         self._down.set()
@@ -262,13 +314,19 @@ class Node:
         }
 
 
+def _bind_reason(error: OSError) -> str:
+    """The text of a bind is asyncio's and repeats the address; an unknown host has no number that has a text."""
+    known = error.errno is not None and error.errno > 0
+    return os.strerror(error.errno or 0) if known else str(error.strerror)
+
+
 def _last_snapshot(booted: Booted) -> SnapshotInfo | None:
     if not booted.pairing.op:
         return None
     return SnapshotInfo(op=booted.pairing.op, checksum=booted.pairing.checksum, size=booted.snapshot_size)
 
 
-def _replica_config(config: NodeConfig, booted: Booted) -> ReplicaConfig:
+def _replica_config(config: NodeConfig, booted: Booted, runtime: Runtime) -> ReplicaConfig:
     return ReplicaConfig(
         cluster=config.cluster_id,
         replica=config.replica,
@@ -277,13 +335,21 @@ def _replica_config(config: NodeConfig, booted: Booted) -> ReplicaConfig:
         prepare_queue_depth=config.prepare_queue_depth,
         journal_slots=config.journal_slots,
         bootstrap=booted.bootstrap,
+        incarnation=int.from_bytes(runtime.entropy(16), "little") | 1,
+        probe_attempts_max=config.view_probe_attempts_max,
+        heartbeat_ticks=config.heartbeat_ticks,
+        view_change_ticks=config.view_change_ticks,
     )
 
 
-def _gateway_settings(config: NodeConfig, runtime: Runtime, outside: Outside) -> GatewaySettings:
+def _gateway_settings(
+    config: NodeConfig, runtime: Runtime, outside: Outside, wiring: ReplicaWiring | None
+) -> GatewaySettings:
+    directory = wiring.directory if wiring is not None else None
+    facts = outside.node_facts
     return GatewaySettings(
-        cluster=outside.cluster,
-        node_facts=outside.node_facts,
+        cluster=outside.cluster if directory is None else directory,
+        node_facts=facts if directory is None else lambda: {**facts(), "waiting": directory.waiting},
         figures=outside.figures,
         dummy_password_hash=DUMMY_PASSWORD_HASH,
         window=WINDOW,

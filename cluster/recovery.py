@@ -41,7 +41,8 @@ class Recovered:
     """What replay made. `applied` is the last op that state and table reflect; `head` the last op that chains to it.
 
     `headers` are the log's, from the snapshot's own op (if the log still holds it) to `head`. `timestamp` is that of the
-    newest of them, or of the snapshot. `replayed` counts the ops that were applied on top of the snapshot.
+    newest of them, or of the snapshot. `replayed` counts the ops that were applied on top of the snapshot. `kept` are the
+    entries above a hole or a broken chain, of a member of a cluster: repair fills the hole (D-06).
     """
 
     machine: MetadataMachine
@@ -51,6 +52,7 @@ class Recovered:
     headers: tuple[PrepareHeader, ...]
     timestamp: int
     replayed: int
+    kept: tuple[PrepareHeader, ...] = ()
 
 
 def chain_break(headers: Sequence[PrepareHeader], floor: int) -> tuple[int, str] | None:
@@ -94,11 +96,13 @@ def recover(
     machine, table = _restore(snapshot, sessions_min, files)
     headers = journal.headers_from(max(floor, 1))
     broken = chain_break(headers, floor)
+    kept: tuple[PrepareHeader, ...] = ()
     if broken is not None:
         op, reason = broken
         if replica_count == 1:
             raise LogBroken(file=files / "journal.wal", op=op, reason=reason)
         logger.warning("the log breaks at op {}: {}; what lies above is kept for repair", op, reason)
+        kept = tuple(header for header in headers if header.op >= op)
         headers = [header for header in headers if header.op < op]
     applied = min(commit_watermark(headers, floor, replica_count), max(floor, headers[-1].op if headers else 0))
     replayed = 0
@@ -115,6 +119,7 @@ def recover(
         headers=tuple(headers),
         timestamp=headers[-1].timestamp if headers else (snapshot.fields.created_at if snapshot is not None else 0),
         replayed=replayed,
+        kept=kept,
     )
 
 

@@ -171,6 +171,8 @@ class NodeStatus:
     log_bytes: int
     pipeline: int
     queued: int
+    member: str = "voter"
+    """`unborn`, `learner` or `voter` (birth)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +242,36 @@ class SetDialPace:
     hurried: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmitPeer:
+    """The peer proved to be a member of this very cluster: frames other than MemberState of its link are passed on.
+
+    Forgotten when the link ends.
+    """
+
+    replica: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leadership:
+    """Consensus says who leads, each time that changes.
+
+    `leader` is the primary of `view` as far as this replica is Normal in that view, None otherwise. `serves` is False while
+    this replica is that primary and has not applied yet what it inherited.
+    """
+
+    view: int
+    leader: int | None
+    serves: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipNote:
+    """What this member waits for before it takes part, in words; empty when it does."""
+
+    waiting: str
+
+
 @quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFrame:
@@ -282,5 +314,5 @@ Answer = (
     | NodeStatus
 )
 Command = Answer | Opened | Received | Closed | WriteResumed | Tick
-ReplicaCommand = SendToReplica | Broadcast | DropPeer | SetDialPace
+ReplicaCommand = SendToReplica | Broadcast | DropPeer | SetDialPace | AdmitPeer | Leadership | MembershipNote
 PeerEvent = PeerUp | PeerDown

@@ -163,6 +163,10 @@ class Peers:
         """Bytes held of frames that are not whole yet, over all connections."""
         return sum(link.held + (link.decoder.buffered if link.decoder else 0) for link in self._links.values())
 
+    def is_up(self, replica: int) -> bool:
+        """Whether there is a link to the peer that carries frames."""
+        return self._peers[replica].link is not None
+
     # Sending.
 
     def send(self, replica: int, frame: bytes) -> None:

@@ -11,6 +11,7 @@ from loguru import logger
 
 from levrier.actors.bus import link_messages as link
 from levrier.actors.bus import messages as bus
+from levrier.actors.bus.directory import ClusterDirectory
 from levrier.actors.bus.link_frames import DropReason
 from levrier.actors.bus.peer_link import PeerReport
 from levrier.actors.bus.peers import (
@@ -36,12 +37,14 @@ class ReplicaRoutes:
     """Who is told what arrives.
 
     `consensus` gets prepares, repairs, and every control frame that no other recipient is named for, except the
-    extension frames 64 to 66 (decision D-34): those have no recipient but a named one. `watchers` are told of links.
+    extension frames 64 to 66 (decision D-34): those have no recipient but a named one. `watchers` are told of links. With
+    `admission` only MemberState of a peer is passed on until AdmitPeer says that it is a member of this very cluster.
     """
 
     consensus: Recipient[PrepareReceived | RepairPrepareReceived | FrameReceived]
     by_command: Mapping[int, Recipient[bus.ReplicaFrame]] = field(default_factory=dict)
     watchers: Sequence[Recipient[bus.PeerEvent]] = ()
+    admission: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +54,11 @@ class ReplicaWiring:
     peers: Peers
     transport: ReplicaTransport
     routes: ReplicaRoutes
+    directory: ClusterDirectory | None = None
 
 
 _EXTENSIONS: Final = 64
+MEMBER_STATE: Final = 65
 
 
 class ReplicaSide:
@@ -67,10 +72,14 @@ class ReplicaSide:
         self._address = address
         self._refusals = 0
         self._stopped = False
-        consensus = wiring.routes.consensus
+        self._directory = wiring.directory
+        self._waiting = ""
+        self._admitted: set[int] = set()
+        if not wiring.routes.admission:
+            self._admitted.update(peer.replica for peer in wiring.peers.report())
         self._executors: dict[type, Callable[[Any], None]] = {
-            PrepareReceived: consensus.tell,
-            RepairPrepareReceived: consensus.tell,
+            PrepareReceived: self._pass_prepare,
+            RepairPrepareReceived: self._pass_prepare,
             bus.ReplicaFrame: self._route,
             bus.PeerUp: self._on_up,
             bus.PeerDown: self._on_down,
@@ -145,6 +154,9 @@ class ReplicaSide:
             bus.Broadcast: self._on_broadcast,
             bus.DropPeer: self._on_drop_peer,
             bus.SetDialPace: self._on_set_pace,
+            bus.AdmitPeer: self._on_admit_peer,
+            bus.Leadership: self._on_leadership,
+            bus.MembershipNote: self._on_membership_note,
             link.LinkAccepted: lambda event: self.opened(event.link, event.peer),
             link.LinkDialled: lambda event: self.dialled(event.link, event.replica, event.peer),
             link.DialFailed: lambda event: self.dial_failed(event.replica, event.reason),
@@ -170,6 +182,38 @@ class ReplicaSide:
     def _on_set_pace(self, message: bus.SetDialPace) -> None:
         self._peers.set_pace(hurried=message.hurried)
 
+    def _on_admit_peer(self, message: bus.AdmitPeer) -> None:
+        if not self._peers.is_up(message.replica):
+            return  # The link has ended meanwhile; the next one is judged anew.
+        self._admitted.add(message.replica)
+        if self._directory is not None:
+            self._directory.on_admitted(message.replica)
+            self._explain()
+
+    def _on_leadership(self, message: bus.Leadership) -> None:
+        if self._directory is not None:
+            before = self._directory.leader
+            self._directory.on_leadership(message)
+            leader = self._directory.leader
+            if leader is not None and leader != before:
+                logger.info("view {}: replica {} leads", message.view, leader)
+            self._explain()
+
+    def _on_membership_note(self, message: bus.MembershipNote) -> None:
+        if self._directory is not None:
+            self._directory.on_note(message.waiting)
+            self._waiting = message.waiting  # The member-state actor has logged it.
+            self._explain()
+
+    def _explain(self) -> None:
+        """Log what this node waits for, when that has changed."""
+        assert self._directory is not None
+        waiting = self._directory.waiting
+        if waiting != self._waiting:
+            self._waiting = waiting
+            if waiting:
+                logger.info("{}", waiting)
+
     def _on_received(self, message: link.LinkReceived) -> None:
         self._execute(self._peers.on_received(message.link, message.data))
 
@@ -182,7 +226,16 @@ class ReplicaSide:
         for effect in effects:
             self._executors[effect.__class__](effect)
 
+    def _pass_prepare(self, message: PrepareReceived | RepairPrepareReceived) -> None:
+        if message.sender in self._admitted:
+            self._routes.consensus.tell(message)
+        else:
+            self._peers.nobody_takes(message.sender)
+
     def _route(self, frame: bus.ReplicaFrame) -> None:
+        if frame.sender not in self._admitted and frame.command != MEMBER_STATE:
+            self._peers.nobody_takes(frame.sender)
+            return
         recipient = self._routes.by_command.get(frame.command)
         if recipient is not None:
             recipient.tell(frame)
@@ -194,13 +247,23 @@ class ReplicaSide:
 
     def _on_up(self, event: bus.PeerUp) -> None:
         logger.info("replica {} is connected", event.replica)
+        self._forget(event.replica)
         for watcher in self._routes.watchers:
             watcher.tell(event)
 
     def _on_down(self, event: bus.PeerDown) -> None:
         logger.info("replica {} is disconnected: {}", event.replica, event.reason)
+        self._forget(event.replica)
         for watcher in self._routes.watchers:
             watcher.tell(event)
+
+    def _forget(self, replica: int) -> None:
+        """A link begins or has ended: who is at its other end is to be seen."""
+        if self._routes.admission:
+            self._admitted.discard(replica)
+        if self._directory is not None:
+            self._directory.on_down(replica)
+            self._explain()
 
     def _dial(self, effect: Dial) -> None:
         if not self._stopped:

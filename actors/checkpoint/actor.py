@@ -130,6 +130,9 @@ class CheckpointActor(NodeActor):
         self._chunks = chain(metadata.users(), metadata.streams(), message.clients.chunks())
         self._tell_continue(effect.attempt)
 
+    def _on_birth_known(self, message: checkpoint.BirthKnown) -> None:
+        self._birth_id = message.birth_id
+
     def _on_place_received(self, message: checkpoint.PlaceReceived) -> None:
         for effect in self._core.on_received(message.attempt, message.op, message.checksum):
             if isinstance(effect, WriteReceived):
@@ -264,6 +267,7 @@ class CheckpointActor(NodeActor):
 
 def _handlers(actor: CheckpointActor) -> Handlers:
     handlers = Handlers(checkpoint.Command)
+    handlers.on(checkpoint.BirthKnown, actor._on_birth_known)
     handlers.on(checkpoint.Captured, actor._on_captured)
     handlers.on(checkpoint.Continue, actor._on_continue)
     handlers.on(checkpoint.CheckpointRecorded, actor._on_recorded)

@@ -94,6 +94,21 @@ class FinishReceived:
     op: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BirthKnown:
+    """The cluster is born, or this member has joined it: snapshots carry this id from now on."""
+
+    birth_id: int
+
+
 Command = (
-    Captured | Continue | CheckpointRecorded | RecordFailed | Drained | DrainFailed | PlaceReceived | FinishReceived
+    BirthKnown
+    | Captured
+    | Continue
+    | CheckpointRecorded
+    | RecordFailed
+    | Drained
+    | DrainFailed
+    | PlaceReceived
+    | FinishReceived
 )

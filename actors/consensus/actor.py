@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from loguru import logger
 
+from levrier.actors.birth import messages as birth_messages
 from levrier.actors.bus import messages as bus_messages
 from levrier.actors.client_table import messages as client_table_messages
 from levrier.actors.consensus import effects
@@ -51,6 +52,7 @@ class ConsensusActor(NodeActor):
         superblock: Recipient[superblock_messages.Command],
         replicas: Recipient[bus_messages.ReplicaCommand] | None = None,
         state_transfer: Recipient[state_transfer_messages.ConsensusCommand] | None = None,
+        birth: Recipient[birth_messages.Standing] | None = None,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
         self._replica = replica
@@ -61,6 +63,8 @@ class ConsensusActor(NodeActor):
         self._superblock = superblock
         self._replicas = replicas if replicas is not None else _Nobody()
         self._state_transfer = state_transfer if state_transfer is not None else _Nobody()
+        self._birth = birth if birth is not None else _Nobody()
+        self._publishes = birth is not None
         self._log = logger.bind(actor=name, replica=replica.state.config.replica)
         self._handlers = Handlers(consensus.Command)
         self._handlers.on(consensus.Verdict, self._on_verdict)
@@ -86,8 +90,14 @@ class ConsensusActor(NodeActor):
         self._handlers.on(consensus.Installed, self._on_installed)
         self._handlers.on(consensus.OfferWanted, self._on_offer_wanted)
         self._handlers.on(consensus.VoterChanged, self._on_voter_changed)
+        self._handlers.on(consensus.Born, self._on_born)
+        self._handlers.on(consensus.AbstainersChanged, self._on_abstainers_changed)
+        self._handlers.on(consensus.StandingWanted, self._on_standing_wanted)
         self._handlers.seal()
-        self._executors: dict[type, Callable[[Any], None]] = {
+        self._executors = self._executions()
+
+    def _executions(self) -> dict[type, Callable[[Any], None]]:
+        return {
             effects.Append: self._append,
             effects.Apply: self._apply,
             effects.Recheck: self._recheck,
@@ -104,6 +114,8 @@ class ConsensusActor(NodeActor):
             effects.Capture: self._capture,
             effects.PersistView: self._persist_view,
             effects.Report: self._report,
+            effects.Publish: self._publish,
+            effects.TellBirth: self._tell_birth,
             effects.Note: self._note,
             effects.Fatal: self._fatal,
         }
@@ -156,6 +168,8 @@ class ConsensusActor(NodeActor):
 
     def _on_tick(self, _message: consensus.Tick) -> None:
         self._execute(self._replica.on_tick())
+        if self._publishes:
+            self._execute(self._replica.publish())
 
     def _on_prepare(self, message: consensus.PrepareReceived) -> None:
         self._execute(self._replica.on_prepare(message.prepare))
@@ -189,6 +203,15 @@ class ConsensusActor(NodeActor):
 
     def _on_voter_changed(self, message: consensus.VoterChanged) -> None:
         self._execute(self._replica.on_voter_changed(message.voter))
+
+    def _on_born(self, message: consensus.Born) -> None:
+        self._execute(self._replica.on_born(message.voter))
+
+    def _on_abstainers_changed(self, message: consensus.AbstainersChanged) -> None:
+        self._execute(self._replica.on_abstainers_changed(message.replicas))
+
+    def _on_standing_wanted(self, message: consensus.StandingWanted) -> None:
+        self._execute(self._replica.on_standing_wanted(message))
 
     def _append(self, effect: effects.Append) -> None:
         self._journal.tell(journal_messages.Append(prepare=effect.prepare, view=effect.view))
@@ -246,6 +269,12 @@ class ConsensusActor(NodeActor):
 
     def _report(self, effect: effects.Report) -> None:
         self._bus.tell(effect.status)
+
+    def _publish(self, effect: effects.Publish) -> None:
+        self._replicas.tell(effect.leadership)
+
+    def _tell_birth(self, effect: effects.TellBirth) -> None:
+        self._birth.tell(effect.standing)
 
     def _note(self, effect: effects.Note) -> None:
         self._log.log(_LEVELS[effect.severity], "{}", effect.text)

@@ -6,7 +6,8 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-from levrier.actors.bus.messages import NodeStatus, Ticket
+from levrier.actors.birth.messages import Standing
+from levrier.actors.bus.messages import Leadership, NodeStatus, Ticket
 from levrier.actors.client_table.messages import ClientRequest
 from levrier.actors.runtime import ExitStatus
 from levrier.actors.state_transfer.messages import ConsensusCommand
@@ -157,6 +158,20 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Publish:
+    """Tell the Bus who leads, as far as this replica knows."""
+
+    leadership: Leadership
+
+
+@dataclass(frozen=True, slots=True)
+class TellBirth:
+    """Answer the member-state actor."""
+
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """A line for the log."""
 
@@ -189,6 +204,8 @@ Effect = (
     | Capture
     | PersistView
     | Report
+    | Publish
+    | TellBirth
     | Note
     | Fatal
 )

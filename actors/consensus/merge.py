@@ -69,11 +69,11 @@ class _Tally:
     nacks: int
 
 
-def merge(votes: Sequence[Vote], *, replica_count: int) -> Outcome:
-    """Merge the first vote of each replica."""
+def merge(votes: Sequence[Vote], *, replica_count: int, abstaining: int = 0) -> Outcome:
+    """Merge the first vote of each replica. `abstaining` of the missing ones are learners and need not vote (B-014)."""
     assert len({vote.replica for vote in votes}) == len(votes)
     quorums = quorums_of(replica_count)
-    if len(votes) < quorums.view_change:
+    if len(votes) + abstaining < quorums.view_change:
         return AwaitingQuorum()
     log_view = max(vote.log_view for vote in votes)
     commit_max = commit_point(votes)

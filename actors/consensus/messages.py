@@ -225,6 +225,29 @@ class VoterChanged:
     voter: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Born:
+    """This member is born, durably: it takes part from now on, as a voter or as a learner. Told once, to an unborn one."""
+
+    voter: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbstainersChanged:
+    """Bit r: replica r is known to be a learner, whose vote a view may start without (birth, two members, B-014)."""
+
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingWanted:
+    """Where does this replica stand, and does it durably hold that entry? Answered by birth.Standing with the token."""
+
+    token: int
+    op: int = 0
+    checksum: int = 0
+
+
 Command = (
     Verdict
     | Appended
@@ -249,4 +272,7 @@ Command = (
     | Installed
     | OfferWanted
     | VoterChanged
+    | Born
+    | AbstainersChanged
+    | StandingWanted
 )

@@ -22,13 +22,14 @@ from levrier.actors.consensus import (
     repair,
     rollback,
     serving,
+    standing,
     start_view,
     ticks,
     transfer,
     view_change,
 )
 from levrier.actors.consensus.effects import Effect, Report, TellTransfer
-from levrier.actors.consensus.messages import InstallReady, LogPosition, Verdict
+from levrier.actors.consensus.messages import InstallReady, LogPosition, StandingWanted, Verdict
 from levrier.actors.consensus.state import (
     Owed,
     ReadPurpose,
@@ -37,6 +38,7 @@ from levrier.actors.consensus.state import (
     ReplicaState,
     Status,
     assert_invariants,
+    begin,
     recovered_replica,
 )
 from levrier.actors.consensus.verified import judge_recovered
@@ -140,7 +142,13 @@ class Replica:
 
     def on_tick(self) -> list[Effect]:
         """Ten milliseconds have passed."""
-        ticks.pass_tick(self._state)
+        if self._state.born:
+            ticks.pass_tick(self._state)
+        return self._done()
+
+    def publish(self) -> list[Effect]:
+        """Say who leads, if that has changed since it was said last."""
+        standing.publish(self._state)
         return self._done()
 
     def on_status_query(self, ticket: Ticket) -> list[Effect]:
@@ -164,6 +172,7 @@ class Replica:
                     log_bytes=state.checkpoint.log_size,
                     pipeline=len(state.pipeline.prepares),
                     queued=len(state.pipeline.requests),
+                    member="unborn" if not state.born else "voter" if state.voter else "learner",
                 )
             )
         )
@@ -171,11 +180,15 @@ class Replica:
 
     def on_prepare(self, prepare: Prepare) -> list[Effect]:
         """A live prepare came."""
+        if not self._state.born:
+            return []
         backup.receive_prepare(self._state, prepare)
         return self._done()
 
     def on_repair_prepare(self, prepare: Prepare) -> list[Effect]:
         """An entry came as part of a repair."""
+        if not self._state.born:
+            return []
         repair.receive_repair_prepare(self._state, prepare)
         return self._done()
 
@@ -184,6 +197,12 @@ class Replica:
         state = self._state
         assert header.replica != state.config.replica
         assert header.replica < state.config.replica_count
+        if state.born:
+            self._take_frame(header, body)
+        return self._done()
+
+    def _take_frame(self, header: ControlHeader, body: bytes) -> None:
+        state = self._state
         match header:
             case PrepareOkHeader():
                 acks.receive_prepare_ok(state, header)
@@ -209,7 +228,6 @@ class Replica:
                 forwarding.receive_result(state, header)
             case _:
                 raise AssertionError(f"{type(header).__name__} is not for Consensus")
-        return self._done()
 
     def on_entries(self, prepares: tuple[Prepare, ...]) -> list[Effect]:
         """The journal answers the oldest read."""
@@ -256,6 +274,26 @@ class Replica:
         """This member votes from now on, or does not."""
         self._state.voter = voter
         acks.acknowledge_suffix(self._state)
+        return self._done()
+
+    def on_born(self, voter: bool) -> list[Effect]:
+        """The birth is durable here: take part."""
+        state = self._state
+        assert not state.born, "a member is born once"
+        assert not state.sequencer
+        state.born = True
+        state.voter = voter
+        begin(state)
+        return self._done()
+
+    def on_abstainers_changed(self, replicas: int) -> list[Effect]:
+        """These members are learners."""
+        self._state.abstaining = replicas
+        return self._done()
+
+    def on_standing_wanted(self, wanted: StandingWanted) -> list[Effect]:
+        """The member-state actor wants to know how far this replica is."""
+        standing.answer(self._state, wanted)
         return self._done()
 
     def _take_parked(self) -> None:

@@ -130,6 +130,8 @@ class RecoveredState:
     consensus_group_high: int = 0
     commit_known: int | None = None
     voter: bool = True
+    born: bool = True
+    """False until the birth of the cluster is durable here: then nothing is taken part in (birth)."""
 
     @property
     def head_op(self) -> int:
@@ -314,6 +316,11 @@ class ReplicaState:
     """The tick of the last durable progress while something is owed by the disk; None when nothing is (D-15)."""
 
     voter: bool = True
+    born: bool = True
+    abstaining: int = 0
+    """Bit r: replica r is a learner, without whose vote a view may start (two members, B-014)."""
+    published: tuple[int, int | None, bool] | None = None
+    """What of the leadership was told last."""
     probe_attempts: int = 0
     start_view_change_votes: int = 0
     """Bit r: replica r wants the present view."""
@@ -449,16 +456,25 @@ def recovered_replica(
             snapshot_op=recovered.snapshot_op, snapshot_size=recovered.snapshot_size, log_size=recovered.log_size
         ),
         voter=recovered.voter,
+        born=recovered.born,
         next_nonce=config.incarnation & (1 << 64) - 1,
     )
-    _begin(state, recovered)
+    begin(state)
     return state
 
 
-def _begin(state: ReplicaState, recovered: RecoveredState) -> None:
-    """A member that has a past joins as a backup and asks for the view; a blank one begins in view 0 (12, step 9)."""
-    has_past = recovered.head_op > 0 or recovered.view > 0 or not recovered.voter
-    if not state.is_alone and has_past:
+def begin(state: ReplicaState) -> None:
+    """A member that has a past joins as a backup and asks for the view; a blank one begins in view 0 (12, step 9).
+
+    One that is not born yet waits without a timer.
+    """
+    state.ceded_primaryship = False
+    state.status = Status.NORMAL
+    has_past = state.sequencer > 0 or state.view > 0 or not state.voter
+    if not state.born:
+        state.status = Status.RECOVERING
+        state.ceded_primaryship = True
+    elif not state.is_alone and has_past:
         state.status = Status.RECOVERING
         state.ceded_primaryship = True
         state.timeouts.request_start_view.start()

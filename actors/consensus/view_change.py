@@ -37,6 +37,9 @@ def enter(state: ReplicaState, view: int) -> None:
     timeouts.view_change_status.start()
     timeouts.request_start_view.start()
     timeouts.do_view_change.stop()
+    if _needs_no_other(state):
+        state.dvc_wanted = True
+        timeouts.do_view_change.start()
     send_start_view_change(state)
 
 
@@ -153,7 +156,7 @@ def send_do_view_change(state: ReplicaState, vote: Vote) -> None:
 def complete(state: ReplicaState) -> None:
     """Merge the votes. Nothing but a decision that this replica can carry changes anything (8.5)."""
     votes = tuple(state.do_view_change_votes[replica] for replica in sorted(state.do_view_change_votes))
-    outcome = merge(votes, replica_count=state.config.replica_count)
+    outcome = merge(votes, replica_count=state.config.replica_count, abstaining=int(_needs_no_other(state)))
     if not isinstance(outcome, Ready):
         state.effects.append(Note(Severity.DEBUG, f"view {state.view} is not decided: {outcome}"))
         return
@@ -174,6 +177,11 @@ def complete(state: ReplicaState) -> None:
         next_op=0,
     )
     clear_queues(state)
+
+
+def _needs_no_other(state: ReplicaState) -> bool:
+    """Whether the other one of two members is a learner: what was committed is here too, so its vote is not waited for."""
+    return state.config.replica_count == 2 and state.abstaining != 0 and state.voter
 
 
 def _may_vote(state: ReplicaState, view: int) -> bool:

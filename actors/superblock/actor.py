@@ -7,13 +7,14 @@ tried. Ending a node whose superblock is wedged is left to Consensus, which is t
 
 from loguru import logger
 
+from levrier.actors.birth import messages as birth
 from levrier.actors.checkpoint import messages as checkpoint
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime
 from levrier.actors.superblock import messages as superblock
 from levrier.actors.superblock.core import SuperblockCore
 from levrier.persistence.errors import StorageError
-from levrier.persistence.superblock import SuperblockStore, VsrState
+from levrier.persistence.superblock import Phase, SuperblockStore, VsrState
 
 
 class SuperblockActor(NodeActor):
@@ -28,18 +29,22 @@ class SuperblockActor(NodeActor):
         initial: VsrState,
         consensus: Recipient[consensus.Command],
         checkpoint: Recipient[checkpoint.Command],
+        birth: Recipient[birth.SuperblockAnswer] | None = None,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
         self._store = store
         self._core = SuperblockCore(state=initial, durable=store.sequence > 0)
         self._consensus = consensus
         self._checkpoint = checkpoint
+        self._birth = birth
+        self._is_birth_waiting = False
         self._views_waiting = 0
         self._checkpoints_waiting: list[int] = []
         self._last_reason = ""
         self._handlers = Handlers(superblock.Command)
         self._handlers.on(superblock.PersistView, self._on_persist_view)
         self._handlers.on(superblock.RecordCheckpoint, self._on_record_checkpoint)
+        self._handlers.on(superblock.PersistBirth, self._on_persist_birth)
         self._handlers.seal()
 
     def receive(self, message: object) -> None:
@@ -50,15 +55,21 @@ class SuperblockActor(NodeActor):
         """Write once for everything that was asked, and answer all of it."""
         views, self._views_waiting = self._views_waiting, 0
         checkpoints, self._checkpoints_waiting = self._checkpoints_waiting, []
+        is_birth, self._is_birth_waiting = self._is_birth_waiting, False
         wait_nanos = 0 if checkpoints else self._core.gate_wait_nanos(self.runtime.clock.monotonic_nanos())
-        if not views and not checkpoints:
+        if not views and not checkpoints and not is_birth:
             return
+        failure = ""
         if wait_nanos:
-            self._answer_failed(views, checkpoints, f"not tried for another {wait_nanos // 1_000_000} ms")
-        elif self._write():
-            self._answer_written(views, checkpoints)
+            failure = f"not tried for another {wait_nanos // 1_000_000} ms"
+        elif not self._write():
+            failure = self._last_reason
+        if failure:
+            self._answer_failed(views, checkpoints, failure)
         else:
-            self._answer_failed(views, checkpoints, self._last_reason)
+            self._answer_written(views, checkpoints)
+        if is_birth:
+            self._answer_birth(failure)
 
     def _on_persist_view(self, message: superblock.PersistView) -> None:
         self._core.merge_view(view=message.view, log_view=message.log_view, commit_max=message.commit_max)
@@ -70,6 +81,10 @@ class SuperblockActor(NodeActor):
             return
         newer = self._core.record.checkpoint_op
         self._checkpoint.tell(checkpoint.RecordFailed(op=message.op, reason=f"the record names op {newer} already"))
+
+    def _on_persist_birth(self, message: superblock.PersistBirth) -> None:
+        self._core.merge_birth(birth_id=message.birth_id, phase=message.phase, voter=message.voter)
+        self._is_birth_waiting = True
 
     def _write(self) -> bool:
         """Make the record durable. True without a write if it is already."""
@@ -93,6 +108,16 @@ class SuperblockActor(NodeActor):
             self._consensus.tell(consensus.ViewPersisted(view=record.view, log_view=record.log_view))
         for op in checkpoints:
             self._checkpoint.tell(checkpoint.CheckpointRecorded(op=op))
+
+    def _answer_birth(self, failure: str) -> None:
+        assert self._birth is not None, "only a member of several has a birth to record"
+        record = self._core.record
+        if failure:
+            self._birth.tell(birth.BirthPersistFailed(reason=failure))
+        else:
+            self._birth.tell(
+                birth.BirthPersisted(birth_id=record.birth_id, is_born=record.phase is Phase.BORN, voter=record.voter)
+            )
 
     def _answer_failed(self, views: int, checkpoints: list[int], reason: str) -> None:
         for _ in range(views):

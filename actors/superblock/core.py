@@ -8,7 +8,7 @@ keeps the pairing, a checkpoint keeps the view. Refuses to know files; the clock
 from dataclasses import replace
 from typing import Final
 
-from levrier.persistence.superblock import VsrState
+from levrier.persistence.superblock import Phase, VsrState
 
 BACKOFF_BASE_NANOS: Final = 10_000_000
 BACKOFF_SHIFT_MAX: Final = 8
@@ -71,6 +71,15 @@ class SuperblockCore:
             record, checkpoint_op=op, checkpoint_checksum=checksum, commit_max=max(record.commit_max, op)
         )
         return True
+
+    def merge_birth(self, *, birth_id: int, phase: Phase, voter: bool) -> None:
+        """Have the record say how far the birth is."""
+        record = self._record
+        assert birth_id
+        assert record.birth_id in (0, birth_id), "a member is born once"
+        assert phase >= record.phase
+        assert voter or not record.voter, "a voter stays one"
+        self._record = replace(record, birth_id=birth_id, phase=phase, voter=voter)
 
     def gate_wait_nanos(self, now_nanos: int) -> int:
         """How long the view gate still withholds after a failure, 0 if it does not. A checkpoint never asks."""

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from levrier.persistence.superblock import Phase
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistView:
@@ -20,4 +22,16 @@ class RecordCheckpoint:
     checksum: int
 
 
-Command = PersistView | RecordCheckpoint
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistBirth:
+    """Make this step of the birth durable. Answered to the member-state actor by BirthPersisted or BirthPersistFailed.
+
+    The phase never goes back, and an id that was written once stays.
+    """
+
+    birth_id: int
+    phase: Phase
+    voter: bool
+
+
+Command = PersistView | RecordCheckpoint | PersistBirth
