@@ -122,7 +122,7 @@ class Dice:
 
     def assignments(self) -> tuple[tuple[int, int], ...]:
         """Mostly as a primary counts, with consensus groups above all earlier ones."""
-        usual: tuple[int, ...] = tuple(range(self(0, 1, 2, 3, 5)))
+        usual: tuple[int, ...] = tuple(range(self(0, 1, 2, 3, 6, 7)))
         ids: tuple[int, ...] = self.often(usual, (0, 0), (1_000_000,), (999_999,), (2**32 - 1, 1), (7, 2))
         return tuple((number, self.model.group_high + 1 + index) for index, number in enumerate(ids))
 
@@ -169,7 +169,14 @@ def _group(dice: Dice, _: int) -> dict[str, Any]:
 
 
 def _member(dice: Dice, _: int) -> dict[str, Any]:
-    in_flight = tuple(number for number in range(6) if dice.random.random() < 0.6)
+    """Mostly into a group that is still busy with an earlier newcomer, where there is one."""
+    pending = _pending(dice.model)
+    if pending and dice.random.random() < 0.8:
+        at = pending[int(dice.random.random() * len(pending))]
+        target = {"stream": at["stream"], "topic": at["topic"], "group": at["group_id"]}
+        return {**target, "client": dice(*CLIENTS), "in_flight": tuple(range(8))}
+    chance = dice(0.3, 0.7, 1.0)
+    in_flight = tuple(number for number in range(8) if dice.random.random() < chance)
     return {**_group(dice, 0), "client": dice(*CLIENTS), "in_flight": in_flight}
 
 
@@ -247,15 +254,28 @@ def make_step(number: int, op: int, model: Model, *, time: int) -> Step:
     """The step that follows from this number here; the same at every run."""
     dice = Dice(number, model)
     operation = dice(*OPERATIONS)
-    if _pending(model) and dice.random.random() < 0.2:
-        operation = 67
+    if _pending(model):
+        operation = dice(67, 148, operation, operation, operation)
     caller = 0 if operation in _BY_NODE else dice(0, 0, 0, *model.users, *model.users, model.next_user + 1)
     if operation in {146, 147} and caller and dice.random.random() < 0.8:
         args = {**MAKERS[operation][1](dice, op), "owner": caller}
     else:
         args = MAKERS[operation][1](dice, op)
     client = args.get("client", dice(*CLIENTS))
-    return Step(operation, caller, client, time + dice(1, 3, 30), args)
+    return Step(operation, caller, client, _moment(dice, args, time), args)
+
+
+def _moment(dice: Dice, args: dict[str, Any], time: int) -> int:
+    """A little later; where a token is to go once it has expired, at times in the very microsecond, or just before."""
+    usual: int = time + dice(1, 3, 30)
+    owner = dice.model.users.get(args.get("owner", -1))
+    if not args.get("only_if_expired") or owner is None:
+        return usual
+    _, expires_at = owner.tokens.get(args["name"], ("", None))
+    if expires_at is None or not time + 1 < expires_at < time + 1_000:
+        return usual
+    moment: int = dice(expires_at, expires_at - 1, usual)
+    return moment
 
 
 # Entries of a log

@@ -24,6 +24,9 @@ from tests.actors.metadata.model_reads import answer, every_read
 from tests.actors.metadata.model_steps import CLIENTS, KEYS, NUMBERS, entry, first_step, for_model, make_step
 from tests.actors.metadata.support import decoded, encoded
 
+STATE_CHECKED = 20
+"""The whole state is compared after so many operations, and at the end."""
+
 SEQUENCES = 200
 SEQUENCES_LONG = int(os.environ.get("LEVRIER_MODEL_SEQUENCES", "10000"))
 
@@ -70,6 +73,8 @@ class History:
             assert expected.code in COMMITTED_CODES[step.operation]
             self.seen[step.operation, expected.code] += 1
             self.handed_over += step.operation == 67 and self.model.revision > revision
+            if op % STATE_CHECKED == 0:
+                self.check_state()
 
     def check_state(self) -> None:
         """One encoding on all machines, and it is the model's."""
@@ -156,6 +161,7 @@ def test_the_histories_meet_every_operation_and_nearly_every_rejection() -> None
     for start in range(60):
         history = History()
         history.commit(range(start * 1_000, start * 1_000 + 250))
+        history.check_state()
         seen += history.seen
         handed_over += history.handed_over
     wanted = {
