@@ -154,10 +154,10 @@ def archive_of(server: Server, record: Recorded) -> dict[str, bytes]:
         return {name: opened.read(name) for name in opened.namelist()}
 
 
-def test_br_33_no_secret_is_found_in_anything_a_node_leaves_behind(
+def test_no_secret_is_found_in_anything_a_node_leaves_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """BR-33, D-20: files, frames, log lines, messages, the archive and what `inspect` prints."""
+    """D-20: files, frames, log lines, messages, the archive and what `inspect` prints."""
     record = Recorded()
     data = tmp_path / "node"
     with watched(record), Server(data=data, config=SMALL, password=ROOT) as server:
