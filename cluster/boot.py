@@ -32,6 +32,9 @@ from levrier.wire.requests.replicated import BootstrapRoot
 
 Entropy = Callable[[int], bytes]
 
+SET_APART_MIN = 1_000_000
+"""Objects made by restoring, from which on the collector does not look at them any more."""
+
 
 class Hashing(Protocol):
     """Makes the hash of a password under a salt."""
@@ -187,12 +190,18 @@ def _replay(config: NodeConfig, journal: PrepareJournal, snapshot: Snapshot | No
 
 @contextmanager
 def _collector_at_rest() -> Iterator[None]:
-    """Restoring makes millions of objects and no garbage: looking for some doubles the time."""
+    """Restoring makes millions of objects and no garbage: looking for some doubles the time.
+
+    A large catalogue is then set apart, or the next collection would walk it all. A small one is not: whoever has a node in
+    a process of their own would have their objects set apart too.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if gc.get_count()[0] >= SET_APART_MIN:
+            gc.freeze()
         if was_enabled:
             gc.enable()
 
