@@ -7,6 +7,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from loguru import logger
 from levrier.actors.runtime import FatalReason
 from levrier.cluster.cli.output import CommandFailed, Exit
 from levrier.cluster.config import Address, NodeConfig, RootUser
+from levrier.cluster.config_file import FileConfig, load, with_flags
 from levrier.cluster.figures import RecentLog
 from levrier.cluster.node import Node
 
@@ -25,12 +27,29 @@ SWITCH_INTERVAL_SECONDS = 0.001
 
 
 def serve(
-    data: Annotated[Path, typer.Option("--data", "-d", metavar="DIR", help="Where its files lie.")] = Path(
-        "levrier-data"
-    ),
+    *,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", "-d", metavar="DIR", help="Where its files lie.", show_default="levrier-data"),
+    ] = None,
     listen: Annotated[
-        str, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where clients connect; port 0 takes a free one.")
-    ] = "127.0.0.1:8090",
+        str | None,
+        typer.Option(
+            "--listen",
+            "-l",
+            metavar="HOST:PORT",
+            help="Where clients connect; port 0 takes a free one.",
+            show_default="127.0.0.1:8090",
+        ),
+    ] = None,
+    config_file: Annotated[
+        Path | None,
+        typer.Option("--config", "-f", metavar="FILE", help="The configuration of the node, or of its whole cluster."),
+    ] = None,
+    replica_id: Annotated[
+        int | None,
+        typer.Option("--replica-id", "-r", metavar="N", min=0, help="Which of the nodes in FILE this one is."),
+    ] = None,
     log_level: Annotated[str, typer.Option("--log-level", help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
     tls_certificate: Annotated[
         Path | None,
@@ -40,7 +59,7 @@ def serve(
         Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of that certificate, PEM, not encrypted.")
     ] = None,
 ) -> None:
-    """Serve one node.
+    """Serve one node, alone or as a member of the cluster that a configuration file describes.
 
     When it serves, one line on stdout says so: `ready tcp=HOST:PORT http=- data=DIR pid=N`. Logs go to stderr. SIGTERM or
     Ctrl-C ends it with status 0; what it had acknowledged is kept.
@@ -55,10 +74,17 @@ def serve(
     `levrier serve --data /var/lib/levrier --listen 0.0.0.0:8090`
 
     `levrier serve --tls-certificate node.pem --tls-key node.key`
+
+    `levrier serve --config cluster.toml --replica-id 0`
     """
     recent_log = _log_to_stderr(log_level)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    config = NodeConfig(data=data, listen=Address.parse(listen), root=root_user(os.environ))
+    found = _configured(config_file, replica_id)
+    found = with_flags(found, data=data, listen=Address.parse(listen) if listen is not None else None)
+    config = replace(found.node, root=root_user(os.environ))
+    if tls_certificate is None and tls_key is None:
+        tls_certificate, tls_key = found.client_certificate, found.client_key
+    _warn_of_open_links(config)
     asked_to_end = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: asked_to_end.set())
@@ -70,13 +96,30 @@ def serve(
         client_tls=client_tls(tls_certificate, tls_key),
     )
     _tame_collector()
-    sys.stdout.write(f"ready tcp={node.address} http=- data={data.absolute()} pid={os.getpid()}\n")
+    sys.stdout.write(f"ready tcp={node.address} http=- data={config.data.absolute()} pid={os.getpid()}\n")
     sys.stdout.flush()
     asked_to_end.wait()
     logger.info("asked to end")
     node.stop()
     logger.info("ended")
     _leave()
+
+
+def _configured(file: Path | None, replica: int | None) -> FileConfig:
+    """What the file and the environment say; without a file, one node with the defaults."""
+    if file is not None:
+        return load(file, environment=os.environ, replica=replica)
+    if replica is not None:
+        raise CommandFailed("--replica-id names a node of a configuration: give --config too", Exit.COULD_NOT_ASK)
+    return FileConfig(node=NodeConfig(), client_certificate=None, client_key=None)
+
+
+def _warn_of_open_links(config: NodeConfig) -> None:
+    """Whoever reaches a replica port without a secret can speak as a member."""
+    if config.replica_count == 1 or config.security.secret is not None or config.security.certificate is not None:
+        return
+    if not config.roster[config.replica].replica_address.is_loopback:
+        logger.warning("replicas are linked without cluster.shared_secret and cluster.tls: keep their ports private")
 
 
 def root_user(environment: Mapping[str, str]) -> RootUser | None:

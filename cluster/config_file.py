@@ -1,0 +1,394 @@
+"""The configuration file: TOML with Iggy's names, single keys overridden by `LEVRIER_...` variables (design 9).
+
+One file describes the whole cluster and is the same on every node; `--replica-id` says which of its nodes this process is.
+Every key is known by name: a misspelt one is refused with the nearest valid one, in the file and in the environment alike.
+
+    [cluster]
+    name = "prod"
+    shared_secret_file = "/etc/levrier/secret"       # or shared_secret; previous_shared_secret while it is being replaced
+    heartbeat_timeout = "5 s"
+    view_change_timeout = "5 s"
+    [[cluster.nodes]]
+    name = "node-0"
+    ip = "10.0.0.1"
+    replica_id = 0
+    ports = { tcp = 8090, http = 3000, tcp_replica = 8092 }
+
+`LEVRIER_CLUSTER_NODES_0_PORTS_TCP` sets the port of the first node listed, and so on for every key.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, TypeAlias, Union
+
+from levrier.cluster.config import Address, ConfigError, LinkSecurity, Member, NodeConfig
+
+ENVIRONMENT_PREFIX: Final = "LEVRIER_"
+TICK_MILLISECONDS: Final = 10
+_OF_COMMANDS: Final = frozenset({"CONNECT", "USERNAME", "PASSWORD", "TOKEN", "NEW_PASSWORD", "CURRENT_PASSWORD"})
+"""What commands that ask a node take from the environment, also as `..._FILE`: nothing of a node's configuration."""
+
+_SECRET_BYTES_MAX: Final = 4096
+
+
+class Kind(Enum):
+    """What a value is."""
+
+    TEXT = "a text"
+    SWITCH = "true or false"
+    COUNT = "a whole number"
+    DURATION = 'a duration such as "5 s" or "500 ms"'
+
+
+Schema: TypeAlias = Mapping[str, Union[Kind, "Schema", tuple["Schema"]]]
+
+_TLS: Final[Schema] = {"enabled": Kind.SWITCH, "cert_file": Kind.TEXT, "key_file": Kind.TEXT}
+_NODE: Final[Schema] = {
+    "name": Kind.TEXT,
+    "ip": Kind.TEXT,
+    "replica_id": Kind.COUNT,
+    "ports": {
+        "tcp": Kind.COUNT,
+        "http": Kind.COUNT,
+        "tcp_replica": Kind.COUNT,
+        "quic": Kind.COUNT,
+        "websocket": Kind.COUNT,
+    },
+}
+SCHEMA: Final[Schema] = {
+    "cluster": {
+        "enabled": Kind.SWITCH,
+        "name": Kind.TEXT,
+        "shared_secret": Kind.TEXT,
+        "shared_secret_file": Kind.TEXT,
+        "previous_shared_secret": Kind.TEXT,
+        "previous_shared_secret_file": Kind.TEXT,
+        "heartbeat_timeout": Kind.DURATION,
+        "view_change_timeout": Kind.DURATION,
+        "view_probe_attempts_max": Kind.COUNT,
+        "tls": {**_TLS, "ca_file": Kind.TEXT},
+        "nodes": (_NODE,),
+    },
+    "metadata": {
+        "prepare_queue_depth": Kind.COUNT,
+        "clients_table_max": Kind.COUNT,
+        "journal_slots": Kind.COUNT,
+        "repair_retry": Kind.DURATION,
+    },
+    "personal_access_token": {"max_tokens_per_user": Kind.COUNT},
+    "system": {"path": Kind.TEXT},
+    "tcp": {"address": Kind.TEXT, "tls": _TLS},
+}
+
+_UNITS: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileConfig:
+    """What the file says of one node. Certificate and key of the client port are paths, not read yet."""
+
+    node: NodeConfig
+    client_certificate: Path | None
+    client_key: Path | None
+
+
+def load(path: Path, *, environment: Mapping[str, str], replica: int | None) -> FileConfig:
+    """Read the file, apply the environment, and pick the node. Raises `ConfigError`, which names the key."""
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"configuration {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"configuration {path}: {error}") from error
+    try:
+        _check(settings, SCHEMA, "")
+        override(settings, environment)
+        return _node(settings, replica)
+    except ConfigError as error:
+        raise ConfigError(f"configuration {path}: {error}") from error
+
+
+def override(settings: dict[str, Any], environment: Mapping[str, str]) -> None:
+    """Put what the environment says into `settings`, in the order of the names."""
+    for variable in sorted(environment):
+        if not variable.startswith(ENVIRONMENT_PREFIX):
+            continue
+        rest = variable.removeprefix(ENVIRONMENT_PREFIX)
+        if rest.removesuffix("_FILE") in _OF_COMMANDS:
+            continue
+        found = _resolve(rest, SCHEMA)
+        if found is None:
+            raise ConfigError(f"{variable} sets nothing that is known{_nearest(variable, _variables())}")
+        keys, kind = found
+        _put(settings, keys, _parsed(environment[variable], kind, variable), variable)
+
+
+# Names.
+
+
+def _check(table: Mapping[str, Any], schema: Schema, where: str) -> None:
+    for key, value in table.items():
+        name = f"{where}{key}"
+        expected = schema.get(key)
+        if expected is None:
+            nearest = _nearest(name, [f"{where}{each}" for each in schema] + list(_names(SCHEMA, "")))
+            raise ConfigError(f"{name} is no setting that is known{nearest}")
+        if isinstance(expected, Kind):
+            _typed(value, expected, name)
+        elif isinstance(expected, tuple):
+            if not isinstance(value, list):
+                raise ConfigError(f"{name} is a list of tables: write [[{name}]]")
+            for index, entry in enumerate(value):
+                _check(_table(entry, f"{name}[{index}]"), expected[0], f"{name}[{index}].")
+        else:
+            _check(_table(value, name), expected, f"{name}.")
+
+
+def _table(value: object, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{name} is a table of settings, not {value!r}")
+    return value
+
+
+def _typed(value: object, kind: Kind, name: str) -> None:
+    fits = {
+        Kind.TEXT: isinstance(value, str),
+        Kind.SWITCH: isinstance(value, bool),
+        Kind.COUNT: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
+        Kind.DURATION: isinstance(value, str),
+    }[kind]
+    if not fits:
+        shown = "" if "secret" in name else f" {value!r}"
+        raise ConfigError(f"{name}{shown}: {kind.value} is expected")
+    if kind is Kind.DURATION:
+        assert isinstance(value, str)
+        _micros(value, name)
+
+
+def _names(schema: Schema, where: str) -> Iterator[str]:
+    for key, expected in schema.items():
+        if isinstance(expected, Kind):
+            yield f"{where}{key}"
+        elif isinstance(expected, tuple):
+            yield from _names(expected[0], f"{where}{key}.0.")
+        else:
+            yield from _names(expected, f"{where}{key}.")
+
+
+def _variables() -> list[str]:
+    return [ENVIRONMENT_PREFIX + name.replace(".", "_").upper() for name in _names(SCHEMA, "")]
+
+
+def _nearest(name: str, valid: list[str]) -> str:
+    close = difflib.get_close_matches(name, valid, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+# The environment.
+
+
+def _resolve(rest: str, schema: Schema) -> tuple[list[str | int], Kind] | None:
+    """The keys that a variable's name spells, longest names first, and what its value is."""
+    for key in sorted(schema, key=len, reverse=True):
+        expected = schema[key]
+        upper = key.upper()
+        if isinstance(expected, Kind):
+            if rest == upper:
+                return [key], expected
+            continue
+        if not rest.startswith(f"{upper}_"):
+            continue
+        inner = rest.removeprefix(f"{upper}_")
+        if isinstance(expected, tuple):
+            number, _, inner = inner.partition("_")
+            if not (number.isascii() and number.isdigit()):
+                continue
+            found = _resolve(inner, expected[0])
+            if found is not None:
+                return [key, int(number), *found[0]], found[1]
+        else:
+            found = _resolve(inner, expected)
+            if found is not None:
+                return [key, *found[0]], found[1]
+    return None
+
+
+def _put(settings: dict[str, Any], keys: list[str | int], value: object, variable: str) -> None:
+    at: Any = settings
+    for key, following in pairwise(keys):
+        if isinstance(key, int):
+            if key > len(at):
+                raise ConfigError(f"{variable}: the list has {len(at)} entries")
+            if key == len(at):
+                at.append({})
+            at = at[key]
+        else:
+            at = at.setdefault(key, [] if isinstance(following, int) else {})
+    at[keys[-1]] = value
+
+
+def _parsed(text: str, kind: Kind, variable: str) -> object:
+    value: object = text
+    if kind is Kind.SWITCH:
+        value = {"true": True, "false": False}.get(text.lower(), text)
+    elif kind is Kind.COUNT and text.isascii() and text.isdigit():
+        value = int(text)
+    _typed(value, kind, variable)
+    return value
+
+
+# Values.
+
+
+def _micros(text: str, name: str) -> int:
+    stripped = text.strip()
+    parts = _PART.findall(stripped)
+    if not parts or _PART.sub("", stripped).strip():
+        raise ConfigError(f"{name} {text!r}: {Kind.DURATION.value} is expected")
+    return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def _ticks(table: Mapping[str, Any], key: str, default: int) -> int:
+    text = table.get(key)
+    if text is None:
+        return default
+    return -(-_micros(text, key) // (TICK_MILLISECONDS * 1_000))
+
+
+def _node(settings: Mapping[str, Any], replica: int | None) -> FileConfig:
+    default = NodeConfig()
+    cluster, metadata = settings.get("cluster", {}), settings.get("metadata", {})
+    tcp = settings.get("tcp", {})
+    nodes = [] if cluster.get("enabled") is False else cluster.get("nodes", [])
+    members = tuple(_member(node, index) for index, node in enumerate(nodes))
+    own = _own(members, replica)
+    several = len(members) > 1
+    data = Path(settings.get("system", {}).get("path", str(default.data)))
+    config = NodeConfig(
+        data=data / f"node-{own.replica}" if own is not None and several else data,
+        listen=own.client_address if own is not None else _address(tcp, default.listen),
+        cluster_name=cluster.get("name", default.cluster_name),
+        node_name=own.name if own is not None else default.node_name,
+        replica=own.replica if own is not None else 0,
+        replica_count=max(1, len(members)),
+        members=members,
+        prepare_queue_depth=metadata.get("prepare_queue_depth", default.prepare_queue_depth),
+        journal_slots=metadata.get("journal_slots", default.journal_slots),
+        clients_table_max=metadata.get("clients_table_max", default.clients_table_max),
+        max_tokens_per_user=settings.get("personal_access_token", {}).get(
+            "max_tokens_per_user", default.max_tokens_per_user
+        ),
+        heartbeat_ticks=_ticks(cluster, "heartbeat_timeout", default.heartbeat_ticks),
+        view_change_ticks=_ticks(cluster, "view_change_timeout", default.view_change_ticks),
+        view_probe_attempts_max=cluster.get("view_probe_attempts_max", default.view_probe_attempts_max),
+        repair_retry_ticks=_ticks(metadata, "repair_retry", default.repair_retry_ticks),
+        security=_security(cluster),
+    )
+    if several and "name" not in cluster:
+        raise ConfigError("cluster.name is missing: it is what tells one cluster from another")
+    certificate, key = _tls_files(tcp.get("tls", {}), "tcp.tls")
+    return FileConfig(node=config, client_certificate=certificate, client_key=key)
+
+
+def _member(node: Mapping[str, Any], index: int) -> Member:
+    where = f"cluster.nodes[{index}]"
+    for key in ("name", "ip", "replica_id", "ports"):
+        if key not in node:
+            raise ConfigError(f"{where}.{key} is missing")
+    ports = node["ports"]
+    for key in ("tcp", "tcp_replica"):
+        if not ports.get(key):
+            raise ConfigError(f"{where}.ports.{key} is missing: others dial it, so it cannot be chosen by the system")
+    for key, port in ports.items():
+        if port > 65_535:
+            raise ConfigError(f"{where}.ports.{key} {port}: 1 to 65535 are allowed")
+    return Member(
+        name=node["name"],
+        replica=node["replica_id"],
+        ip=node["ip"],
+        tcp=ports["tcp"],
+        tcp_replica=ports["tcp_replica"],
+        http=ports.get("http", 0),
+    )
+
+
+def _own(members: tuple[Member, ...], replica: int | None) -> Member | None:
+    """The node that this process is (BR-53)."""
+    if not members:
+        if replica:
+            raise ConfigError(f"--replica-id {replica}, but cluster.nodes lists no node")
+        return None
+    if replica is None:
+        if len(members) > 1:
+            raise ConfigError(f"cluster.nodes lists {len(members)} nodes: say which one this is with --replica-id")
+        return members[0]
+    found = [member for member in members if member.replica == replica]
+    if not found:
+        ids = ", ".join(str(each) for each in sorted(member.replica for member in members))
+        raise ConfigError(f"--replica-id {replica} is not in cluster.nodes, which lists {ids}")
+    return found[0]
+
+
+def _address(tcp: Mapping[str, Any], default: Address) -> Address:
+    return Address.parse(tcp["address"]) if "address" in tcp else default
+
+
+def _security(cluster: Mapping[str, Any]) -> LinkSecurity:
+    tls = cluster.get("tls", {})
+    certificate, key = _tls_files(tls, "cluster.tls")
+    authority = Path(tls["ca_file"]) if "ca_file" in tls and certificate is not None else None
+    return LinkSecurity(
+        secret=_secret(cluster, "shared_secret"),
+        previous_secret=_secret(cluster, "previous_shared_secret"),
+        certificate=certificate,
+        key=key,
+        authority=authority,
+    )
+
+
+def _tls_files(tls: Mapping[str, Any], where: str) -> tuple[Path | None, Path | None]:
+    """Certificate and key, both or none. `enabled = false` turns them off."""
+    if tls.get("enabled") is False:
+        return None, None
+    certificate, key = tls.get("cert_file"), tls.get("key_file")
+    if (certificate is None) != (key is None) or (tls.get("enabled") and certificate is None):
+        raise ConfigError(f"{where}: cert_file and key_file belong together: give both")
+    return (None, None) if certificate is None else (Path(certificate), Path(key))
+
+
+def _secret(cluster: Mapping[str, Any], key: str) -> bytes | None:
+    """The secret itself or what its file holds, without the line end. Never shown."""
+    value, file = cluster.get(key), cluster.get(f"{key}_file")
+    if value is not None and file is not None:
+        raise ConfigError(f"cluster.{key} and cluster.{key}_file are both set: keep one")
+    if value is not None:
+        return str(value).encode()
+    if file is None:
+        return None
+    try:
+        found = Path(file).read_bytes().rstrip(b"\r\n")
+    except OSError as error:
+        raise ConfigError(f"cluster.{key}_file {file}: {error.strerror}") from error
+    if not 0 < len(found) <= _SECRET_BYTES_MAX:
+        raise ConfigError(f"cluster.{key}_file {file}: {len(found)} bytes, 1 to {_SECRET_BYTES_MAX} are allowed")
+    return found
+
+
+def with_flags(found: FileConfig, *, data: Path | None, listen: Address | None) -> FileConfig:
+    """The same with what the command line says instead."""
+    node = found.node
+    return replace(
+        found,
+        node=replace(
+            node,
+            data=data if data is not None else node.data,
+            listen=listen if listen is not None else node.listen,
+        ),
+    )
