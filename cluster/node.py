@@ -11,10 +11,11 @@ Which actors share a thread is the configuration's `arrangement`; mailboxes, ord
 """
 
 import os
+import resource
 import ssl
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loguru import logger
 
@@ -64,6 +65,10 @@ STOP_ORDER = (
     "journal",
 )
 """Clients first, the log last: what was admitted is still written, and the log ends in its durable mark."""
+
+
+FILES_RESERVED = 64
+"""Descriptors that connections may never take: a checkpoint needs some, and without checkpoints the log fills up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +205,7 @@ class Node:
         recent_log: Callable[[], Iterable[str]] = tuple,
         client_tls: ssl.SSLContext | None = None,
     ) -> None:
-        self.config = config
+        self.config = config = within_file_limit(config)
         self._down = threading.Event()
         self._on_failure = on_failure
         self._runtime = ThreadedRuntime(
@@ -318,6 +323,21 @@ def _bind_reason(error: OSError) -> str:
     """The text of a bind is asyncio's and repeats the address; an unknown host has no number that has a text."""
     known = error.errno is not None and error.errno > 0
     return os.strerror(error.errno or 0) if known else str(error.strerror)
+
+
+def within_file_limit(config: NodeConfig) -> NodeConfig:
+    """The same with no more connections than this process may have files open, less `FILES_RESERVED`."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(1, soft - FILES_RESERVED)
+    if soft == resource.RLIM_INFINITY or most >= config.connections_max:
+        return config
+    logger.warning(
+        "{} connections are served instead of {}: this process may have {} files open; raise it with ulimit -n",
+        most,
+        config.connections_max,
+        soft,
+    )
+    return replace(config, connections_max=most)
 
 
 def _last_snapshot(booted: Booted) -> SnapshotInfo | None:
