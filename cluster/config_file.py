@@ -358,9 +358,11 @@ def _tls_files(tls: Mapping[str, Any], where: str) -> tuple[Path | None, Path | 
     if tls.get("enabled") is False:
         return None, None
     certificate, key = tls.get("cert_file"), tls.get("key_file")
-    if (certificate is None) != (key is None) or (tls.get("enabled") and certificate is None):
+    if certificate is None and key is None and not tls.get("enabled"):
+        return None, None
+    if certificate is None or key is None:
         raise ConfigError(f"{where}: cert_file and key_file belong together: give both")
-    return (None, None) if certificate is None else (Path(certificate), Path(key))
+    return Path(certificate), Path(key)
 
 
 def _secret(cluster: Mapping[str, Any], key: str) -> bytes | None:

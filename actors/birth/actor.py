@@ -118,7 +118,7 @@ class BirthActor(NodeActor):
             core.Persist: self._persist,
             core.Begin: self._begin,
             core.BecomeVoter: self._become_voter,
-            core.Admit: lambda effect: self._replicas.tell(bus.AdmitPeer(replica=effect.replica)),
+            core.Admit: lambda effect: self._replicas.tell(bus.AdmitPeer(replica=effect.replica, voter=effect.voter)),
             core.Refuse: lambda effect: self._replicas.tell(bus.DropPeer(replica=effect.replica, reason=effect.reason)),
             core.WantStanding: lambda effect: self._consensus.tell(
                 consensus.StandingWanted(token=effect.token, op=effect.op, checksum=effect.checksum)

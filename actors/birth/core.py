@@ -58,9 +58,10 @@ class BecomeVoter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admit:
-    """The peer is a member of this very cluster."""
+    """The peer is a member of this very cluster; said again when a learner has become a voter."""
 
     replica: int
+    voter: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +115,8 @@ class _Peer:
     is_up: bool = False
     hello: Hello | None = None
     is_admitted: bool = False
+    is_voter: bool = False
+    """What was said with its admission."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,9 +270,9 @@ class BirthCore:
         if reason:
             peer.hello, peer.is_admitted, peer.is_up = None, False, False
             self._effects.append(Refuse(replica=sender, reason=f"replica {sender}: {reason}"))
-        elif own.phase is hello.phase is MemberPhase.BORN and not peer.is_admitted:
-            peer.is_admitted = True
-            self._effects.append(Admit(replica=sender))
+        elif own.phase is hello.phase is MemberPhase.BORN and (not peer.is_admitted or peer.is_voter != hello.voter):
+            peer.is_admitted, peer.is_voter = True, hello.voter
+            self._effects.append(Admit(replica=sender, voter=hello.voter))
 
     def _mismatch(self, hello: Hello) -> str:
         own = self._own

@@ -23,6 +23,7 @@ class ClusterDirectory:
         self._quorum = quorum
         self._leadership = Leadership(view=0, leader=None, serves=False)
         self._up: set[int] = set()
+        self._learners: set[int] = set()
         self._note = ""
         self._view = self._made()
 
@@ -38,7 +39,7 @@ class ClusterDirectory:
         if leader is None or not leadership.serves:
             return None
         if leader == self._replica:
-            return leader if len(self._up) + 1 >= self._quorum else None
+            return leader if self._present >= self._quorum else None
         return leader if leader in self._up else None
 
     @property
@@ -46,9 +47,9 @@ class ClusterDirectory:
         """What this node waits for before it can serve writes or knows who does; empty when it does."""
         if self._note:
             return self._note
-        present = len(self._up) + 1
-        if present < self._quorum:
-            return f"waiting for quorum: {present} of {len(self._nodes)}"
+        if self._present < self._quorum:
+            learning = "".join(f", replica {replica} is learning" for replica in sorted(self._learners))
+            return f"waiting for quorum: {self._present} of {len(self._nodes)}{learning}"
         if self.leader is None:
             return "waiting for a primary"
         return ""
@@ -58,14 +59,24 @@ class ClusterDirectory:
         self._leadership = leadership
         self._view = self._made()
 
-    def on_admitted(self, replica: int) -> None:
-        """A member of this cluster is connected."""
+    @property
+    def _present(self) -> int:
+        """How many acknowledge: this node and the voters that it has a link to."""
+        return 1 + len(self._up) - len(self._learners)
+
+    def on_admitted(self, replica: int, *, voter: bool) -> None:
+        """A member of this cluster is connected; a learner does not acknowledge yet."""
         self._up.add(replica)
+        if voter:
+            self._learners.discard(replica)
+        else:
+            self._learners.add(replica)
         self._view = self._made()
 
     def on_down(self, replica: int) -> None:
         """It is not any more."""
         self._up.discard(replica)
+        self._learners.discard(replica)
         self._view = self._made()
 
     def on_note(self, waiting: str) -> None:

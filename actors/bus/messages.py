@@ -246,10 +246,11 @@ class SetDialPace:
 class AdmitPeer:
     """The peer proved to be a member of this very cluster: frames other than MemberState of its link are passed on.
 
-    Forgotten when the link ends.
+    Told again when it becomes a voter (`voter` False: a learner). Forgotten when the link ends.
     """
 
     replica: int
+    voter: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,7 @@ def status_json(status: NodeStatus, facts: Mapping[str, Json]) -> bytes:
         "replica_count": status.replica_count,
         "role": "primary" if status.is_primary else "backup",
         "state": status.state,
+        "member": status.member,
         "view": status.view,
         "log_view": status.log_view,
         "op": status.op,

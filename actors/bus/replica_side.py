@@ -187,7 +187,7 @@ class ReplicaSide:
             return  # The link has ended meanwhile; the next one is judged anew.
         self._admitted.add(message.replica)
         if self._directory is not None:
-            self._directory.on_admitted(message.replica)
+            self._directory.on_admitted(message.replica, voter=message.voter)
             self._explain()
 
     def _on_leadership(self, message: bus.Leadership) -> None:

@@ -3,9 +3,11 @@
 Each node boots from its own simulated disk through the very functions that a process uses; one seed decides everything.
 """
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from levrier.actors.bus.simulated_replicas import LinkPolicy, ReplicaNetwork
 from levrier.actors.bus.simulated_transport import SimulatedClient, SimulatedTransport
@@ -14,7 +16,8 @@ from levrier.cluster.boot import Booted, boot
 from levrier.cluster.config import Address, Member, NodeConfig, RootUser
 from levrier.cluster.node import Outside, wire
 from levrier.persistence.simulated_storage import DiskFaults, SimulatedStorage
-from levrier.wire.codes import Operation
+from levrier.persistence.superblock import Phase, SuperblockStore, VsrState
+from levrier.wire.codes import LEVRIER_STATUS, CommandCode, NodeRole, Operation
 from levrier.wire.framing import HEADER_SIZE
 from levrier.wire.requests.streams import CreateStream
 from levrier.wire.responses.login import LoginResponse
@@ -96,14 +99,20 @@ class SteppedCluster:
         assert replica not in self.booted
         self.storages[replica] = SimulatedStorage(Random(f"disk/{self.seed}/{replica}/new"), DiskFaults())
 
-    def digests(self) -> dict[int, tuple[int, bytes]]:
-        """For each running member the op it applied and the bytes of its whole state."""
-        found = {}
-        for replica, booted in self.booted.items():
-            machine = booted.recovered.machine
-            captured = machine.capture() if hasattr(machine, "capture") else None
-            found[replica] = (0, repr(captured).encode())
-        return found
+    def own(self, replica: int) -> VsrState:
+        """What the superblock of a member says."""
+        return SuperblockStore.open(self.storages[replica], Path("/data/metadata")).read() or VsrState(
+            cluster=0, replica_id=replica, replica_count=self.count, phase=Phase.PREPARED, voter=False
+        )
+
+    def is_born(self, replica: int) -> bool:
+        """Whether the birth is durable there."""
+        own = self.own(replica)
+        return bool(own.birth_id) and own.phase is Phase.BORN
+
+    def voters(self) -> list[int]:
+        """The members that durably vote."""
+        return [each for each in range(self.count) if self.is_born(each) and self.own(each).voter]
 
 
 class Caller:
@@ -131,18 +140,16 @@ class Caller:
         self.cluster.world.run_until(answered, max_milliseconds=milliseconds)
         return frames[-1] if frames else None
 
-    def connect(self, replica: int) -> bool:
+    def connect(self, replica: int, *, attempts: int = 200) -> bool:
         """Log in there; True when that worked."""
         self.at, self.session = replica, 0
         self.connection = self.cluster.transports[replica].connect()
         frame = login_frame(self.client)
-        for _ in range(400):
+        for _ in range(attempts):
             answer = self.call(frame)
             if answer is not None and code(answer) == 0:
                 self.session = LoginResponse.decode(answer[HEADER_SIZE + 4 :]).session
                 return True
-            if answer is None and not (replica in self.cluster.transports):
-                return False
             self.cluster.world.advance(50)
         return False
 
@@ -163,3 +170,25 @@ class Caller:
                 return True
             self.cluster.world.advance(50)
         return False
+
+    def ask(self, command: int) -> bytes:
+        """Read something from the member that this client is connected to."""
+        frame = request(Operation.NON_REPLICATED, client=self.client, session=self.session, code=command)
+        answer = self.call(frame, milliseconds=2_000)
+        assert answer is not None
+        assert code(answer) == 0
+        return answer[HEADER_SIZE:]
+
+    def leader(self) -> int | None:
+        """Who leads, as that member tells its clients."""
+        nodes = ClusterMetadata.decode(self.ask(int(CommandCode.GET_CLUSTER_METADATA))).nodes
+        return next((each for each, node in enumerate(nodes) if node.role == NodeRole.LEADER), None)
+
+    def status(self) -> dict[str, Any]:
+        """How that member says that it stands."""
+        found: dict[str, Any] = json.loads(self.ask(LEVRIER_STATUS))
+        return found
+
+    def catalogue(self) -> bytes:
+        """Users and streams as that member has applied them."""
+        return self.ask(int(CommandCode.GET_STREAMS)) + self.ask(int(CommandCode.GET_USERS))
