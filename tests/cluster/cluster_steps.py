@@ -171,6 +171,12 @@ class Caller:
             self.cluster.world.advance(50)
         return False
 
+    def logout(self) -> bool:
+        """End the session; True when that was answered."""
+        frame = request(Operation.LOGOUT, client=self.client, session=self.session, number=self.number + 1)
+        answer = self.call(frame, milliseconds=2_000)
+        return answer is not None and code(answer) == 0
+
     def ask(self, command: int) -> bytes:
         """Read something from the member that this client is connected to."""
         frame = request(Operation.NON_REPLICATED, client=self.client, session=self.session, code=command)
