@@ -376,6 +376,7 @@ class PrepareJournal:
         file = self._storage.open(self._path, create=False)
         try:
             found = scan(file, path=self._path, group=self._group)
+            self._refuse_if_shortened(file.size(), found)
             for header, offset in found.entries:
                 self._index_scanned(header, offset)
             self._make_durable(file, found)
@@ -388,6 +389,22 @@ class PrepareJournal:
         self._end = found.end
         self._marked_end = found.end if found.ends_with_mark or not found.entries else 0
         self._unsealed_count = found.unsealed_count
+
+    def _refuse_if_shortened(self, size: int, found: ScanResult) -> None:
+        """A log uses a stretch only once the whole step of zeros behind it is on the disk.
+
+        A crash while the file grows leaves a size that is no whole number of steps, but the entries end before that step. If
+        they reach into it, somebody has cut the file off, as an interrupted copy does: what stood behind is lost.
+        """
+        whole = size // self._step * self._step
+        if size != whole and found.end > whole:
+            last = found.entries[-1][0].op if found.entries else 0
+            raise JournalDamaged(
+                file=self._path,
+                offset=size,
+                op=last + 1,
+                reason=f"the file ends after {size} bytes, it was longer once",
+            )
 
     def _make_durable(self, file: File, found: ScanResult) -> None:
         """Cut the torn tail, and have on the disk what the scan read: until now it may only be in the system's cache.

@@ -136,6 +136,17 @@ def _refuse_elsewhere(state: ReplicaState, verdict: Verdict) -> None:
         deny(state, request.ticket, NOT_ACCEPTED)
 
 
+def deny_queued_if_stuck(state: ReplicaState) -> None:
+    """Let nobody wait for a log that may stay as it is for an unknown time."""
+    if _is_log_stuck(state):
+        deny_queued(state)
+
+
 def _is_log_stuck(state: ReplicaState) -> bool:
-    """Whether the log could not be cut after a failed append: waiting would be for an unknown time."""
-    return state.truncation is not None and state.truncation.failures > 0
+    """Whether waiting for the log would be for an unknown time.
+
+    It could not be cut after a failed append, or it is full and the checkpoint that would make room fails.
+    """
+    if state.truncation is not None and state.truncation.failures > 0:
+        return True
+    return state.checkpoint.failures > 0 and not has_log_room(state)

@@ -137,6 +137,7 @@ class Replica:
     def on_checkpoint_failed(self, *, op: int, reason: str) -> list[Effect]:
         """The checkpoint at `op` ended without effect."""
         checkpoints.note_failed(self._state, op=op, reason=reason)
+        admission.deny_queued_if_stuck(self._state)
         transfer.settle_offers(self._state)
         return self._done()
 

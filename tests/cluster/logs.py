@@ -146,5 +146,4 @@ class Disk:
             snapshot_op=snapshot_op,
             slots=CONFIG.journal_slots,
             epoch_source=lambda: random.getrandbits(64),
-            preallocate_step=4096,
         )

@@ -86,7 +86,7 @@ def test_a_flipped_byte_inside_the_log_refuses_with_the_offset(spawn: Spawn, pla
     ended = refused(spawn, data)
     assert str(log) in ended.log
     assert f"damage inside the log at offset {FILE_HEADER_SIZE}" in ended.log
-    assert "keep a copy of the file, then" in ended.log
+    assert "keep the directory as it is for a look" in ended.log
 
 
 def test_a_missing_snapshot_refuses(spawn: Spawn, checkpointed: Path, tmp_path: Path) -> None:

@@ -53,7 +53,14 @@ def unsealed(op: int, *, body: bytes = b"body", identity: bool = False, parent: 
 
 
 def open_journal(
-    storage: Storage, path: Path = JOURNAL, *, snapshot_op: int = 0, slots: int = 16, seed: int = 0, group: int = GROUP
+    storage: Storage,
+    path: Path = JOURNAL,
+    *,
+    snapshot_op: int = 0,
+    slots: int = 16,
+    seed: int = 0,
+    group: int = GROUP,
+    step: int = STEP,
 ) -> PrepareJournal:
     """Open with small slots and a small preallocation step."""
     storage.make_directory(path.parent)
@@ -65,7 +72,7 @@ def open_journal(
         snapshot_op=snapshot_op,
         slots=slots,
         epoch_source=lambda: random.getrandbits(64),
-        preallocate_step=STEP,
+        preallocate_step=step,
     )
 
 

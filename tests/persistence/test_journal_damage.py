@@ -124,13 +124,13 @@ def test_s130_a_last_entry_with_a_wrong_parent_is_cut() -> None:
     assert ops(journal) == [1]
 
 
-def test_s141_a_file_cut_within_its_last_entry_keeps_the_first() -> None:
-    """S-141."""
+def test_s141_a_last_entry_that_lacks_its_end_is_cut_and_keeps_the_first() -> None:
+    """S-141, in spirit: what a torn write leaves of a preallocated file is zeros, not a shorter file (D-24)."""
     entries = chain(1, 2)
     storage = written(singles(entries))
     end = offset_of(entries, 2)
     content = storage.content(JOURNAL) or b""
-    storage.put(JOURNAL, content[: end - 10])
+    storage.put(JOURNAL, content[: end - 10] + bytes(len(content) - end + 10))
     journal = open_journal(storage)
     assert frames(journal) == {1: entries[0].frame}
     journal.append(entries[1:])
@@ -419,19 +419,31 @@ def test_any_flipped_bit_of_an_uncovered_batch_cuts_only_from_there() -> None:
         assert journal.cut_offset == (first if offset < second else second)
 
 
-def test_a_log_cut_at_any_length_opens_or_refuses() -> None:
-    """A file that somebody shortened: a prefix of the entries, never a crash and never a wrong entry."""
+def test_a_log_that_somebody_cut_off_is_refused() -> None:
+    """An interrupted copy: no length inside a preallocated step opens as a shorter log."""
+    step = 4 * FILE_HEADER_SIZE
     entries = chain(1, 2)
-    content = written([entries]).content(JOURNAL) or b""
+    storage = disk()
+    journal = open_journal(storage, step=step)
+    journal.append(entries)
+    journal.close()
+    content = storage.content(JOURNAL) or b""
     for size in (*range(64), *range(FILE_HEADER_SIZE - 2, offset_of(entries, 2) + 2)):
         storage = disk()
         storage.put(JOURNAL, content[:size])
-        found = outcome(storage)
-        if size < FILE_HEADER_SIZE:
-            assert isinstance(found, JournalDamaged)
-        else:
-            assert isinstance(found, PrepareJournal)
-            assert len(ops(found)) == (size >= offset_of(entries, 1)) + (size >= offset_of(entries, 2))
+        with pytest.raises(JournalDamaged):
+            open_journal(storage, step=step)
+        assert storage.content(JOURNAL) == content[:size]
+
+
+def test_a_crash_while_the_file_grows_is_no_cut() -> None:
+    """The step that was not ready holds nothing yet: any length of it opens, with everything that stood before."""
+    entries = chain(1, 2)
+    content = written([entries]).content(JOURNAL) or b""
+    for grown in (1, 7, 4096):
+        storage = disk()
+        storage.put(JOURNAL, content + bytes(grown))
+        assert ops(open_journal(storage)) == [1, 2]
 
 
 def test_a_version_from_the_future_is_named() -> None:

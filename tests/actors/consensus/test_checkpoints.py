@@ -112,6 +112,19 @@ def test_a_retry_captures_what_is_applied_by_then() -> None:
     assert captures == [Capture(7)]
 
 
+def test_nobody_waits_for_a_full_log_whose_checkpoint_fails() -> None:
+    """BR-48, rule 10: who is queued and who comes gets 58; once there is room, requests are admitted again."""
+    replica = small(SLOTS - 1)
+    assert without_notes(replica.on_verdict(verdict_on(request_of(50)))) == []
+    failed = replica.on_checkpoint_failed(op=6, reason="no space left")
+    assert denials(failed) == [(50, 58)]
+    assert denials(replica.on_verdict(verdict_on(request_of(51)))) == [(51, 58)]
+    while not (captures := of_type(replica.on_tick(), Capture)):
+        pass
+    done(replica, captures[0].op)
+    assert admit(replica, 52).header.op == SLOTS
+
+
 def test_a_success_forgets_the_failures() -> None:
     """D-27."""
     replica = small(6)
