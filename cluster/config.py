@@ -174,7 +174,7 @@ class NodeConfig:
     listen: Address = Address()
     root: RootUser | None = None
     cluster_name: str = "single-node"
-    node_name: str = "levrier-node"
+    node_name: str = "iggy-node"
     replica: int = 0
     replica_count: int = 1
     prepare_queue_depth: int = 32

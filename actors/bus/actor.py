@@ -32,6 +32,8 @@ from levrier.actors.metadata import messages as metadata_messages
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime, Timer, WorkFailed
 
 TICK_MILLISECONDS: Final = 1000
+VERIFICATIONS_MAX: Final = 64
+"""Passwords that may wait for a worker; beyond it a login is told to try again (57)."""
 
 
 class BusActor(NodeActor):
@@ -48,6 +50,7 @@ class BusActor(NodeActor):
         metadata: Recipient[metadata_messages.Question],
         consensus: Recipient[StatusQuery],
         verify: Callable[[str, str], bool] = verify_password,
+        verifications_max: int = VERIFICATIONS_MAX,
         hasher: Callable[[str, bytes], str] = hash_password,
         diagnostics: Callable[[], archive.Files] = dict,
         replicas: ReplicaWiring | None = None,
@@ -60,6 +63,8 @@ class BusActor(NodeActor):
         self._hasher = hasher
         self._diagnostics = diagnostics
         self._ticker: Timer | None = None
+        self._verifying = 0
+        self._verifications_max = verifications_max
         self._replicas = None if replicas is None else ReplicaSide(replicas, runtime=runtime, address=self.address)
         self._executors: dict[type, Callable[[Any], None]] = {
             Preflight: client_table.tell,
@@ -74,7 +79,8 @@ class BusActor(NodeActor):
         }
         self._handlers = Handlers(bus.Command | bus.ReplicaCommand | link.LinkEvent)
         for answer in get_args(bus.Answer):
-            self._handlers.on(answer, self._on_answer)
+            verified = answer is bus.PasswordVerified
+            self._handlers.on(answer, self._on_password_verified if verified else self._on_answer)
         self._handlers.on(bus.Opened, self._on_opened)
         self._handlers.on(bus.Received, self._on_received)
         self._handlers.on(bus.Closed, self._on_closed)
@@ -168,11 +174,20 @@ class BusActor(NodeActor):
         for effect in effects:
             self._executors[effect.__class__](effect)
 
+    def _on_password_verified(self, message: bus.PasswordVerified) -> None:
+        self._verifying -= 1
+        self._on_answer(message)
+
     def _verify_password(self, effect: VerifyPassword) -> None:
         ticket = effect.ticket
+        if self._verifying >= self._verifications_max:
+            # A flood of guesses must not make everybody else's login wait behind it.
+            self._on_answer(bus.PasswordVerified(ticket=ticket, matches=None))
+            return
+        self._verifying += 1
 
         def deliver(result: bool | WorkFailed) -> bus.PasswordVerified:
-            return bus.PasswordVerified(ticket=ticket, matches=result is True)
+            return bus.PasswordVerified(ticket=ticket, matches=None if isinstance(result, WorkFailed) else result)
 
         verify = self._verify
         self.runtime.offload(lambda: verify(effect.password_hash, effect.password), deliver, self.address)

@@ -182,6 +182,8 @@ def _change_password(body: bytes, _: Session) -> Start:
         verified: bus.PasswordVerified = yield VerifyPassword(
             ticket=ticket, password=request.current_password, password_hash=stored.password_hash
         )
+        if verified.matches is None:
+            return _TRY_AGAIN
         if not verified.matches:
             return Admitted(ChangePassword(user=user, current_password="", new_password="").encode())
         hashed: bus.PasswordHashed = yield HashPassword(ticket=ticket, password=request.new_password)

@@ -466,7 +466,10 @@ class Gateway:
             return
         attempt = pending.login
         assert attempt is not None
-        if answer.matches and attempt.user_id is not None:
+        if answer.matches is None:
+            self._pending = None
+            self._deny(pending.header, _TRANSIENT_NOT_COMMITTED)
+        elif answer.matches and attempt.user_id is not None:
             self._register(pending, attempt.user_id)
         elif attempt.token_hash is not None:
             self._try_token(pending, attempt)

@@ -82,10 +82,10 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasswordVerified:
-    """The worker thread has compared a password with a hash."""
+    """The worker thread has compared a password with a hash; `matches` is None when it could not (no memory, a queue)."""
 
     ticket: Ticket
-    matches: bool
+    matches: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +216,7 @@ class SendToReplica:
     """Send one whole, sealed frame to a peer. Dropped when there is no link or its queue is full; never to oneself."""
 
     replica: int
-    frame: bytes
+    frame: bytes = field(repr=False)
 
 
 @quick_init
@@ -224,7 +224,7 @@ class SendToReplica:
 class Broadcast:
     """Send one whole, sealed frame to every peer that there is a link to, in the order of their ids."""
 
-    frame: bytes
+    frame: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +280,7 @@ class ReplicaFrame:
 
     command: int
     header: ControlHeader
-    body: bytes
+    body: bytes = field(repr=False)
     sender: int
 
 

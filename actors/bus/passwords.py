@@ -9,7 +9,7 @@ Both functions run in a worker thread. The salt is a parameter, since randomness
 from typing import Final
 
 from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
+from argon2.exceptions import InvalidHashError, VerifyMismatchError
 
 SALT_SIZE: Final = 16
 
@@ -23,10 +23,13 @@ def hash_password(password: str, salt: bytes) -> str:
 
 
 def verify_password(password_hash: str, password: str) -> bool:
-    """Whether the password is the one that was hashed. Fails closed on a hash that cannot be parsed."""
+    """Whether the password is the one that was hashed. Fails closed on a hash that cannot be parsed.
+
+    Raises `VerificationError` when it could not be found out, for want of memory.
+    """
     try:
         return _HASHER.verify(password_hash, password)
-    except (VerificationError, InvalidHashError):
+    except (VerifyMismatchError, InvalidHashError):
         return False
 
 

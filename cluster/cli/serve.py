@@ -2,6 +2,7 @@
 
 import gc
 import os
+import resource
 import signal
 import ssl
 import sys
@@ -85,6 +86,7 @@ def serve(
     if tls_certificate is None and tls_key is None:
         tls_certificate, tls_key = found.client_certificate, found.client_key
     _warn_of_open_links(config)
+    _open_as_many_files_as_allowed()
     asked_to_end = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: asked_to_end.set())
@@ -176,6 +178,12 @@ def _log_to_stderr(level: str) -> RecentLog:
         message = f"log level {level!r}: DEBUG, INFO, WARNING or ERROR is expected"
         raise CommandFailed(message, Exit.COULD_NOT_ASK) from error
     return recent
+
+
+def _open_as_many_files_as_allowed() -> None:
+    """Each connection is an open file; the usual soft limit of 1024 is there for programs of another kind."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _tame_collector() -> None:

@@ -62,7 +62,7 @@ def test_d_20_the_root_user_is_no_setting_that_is_shown(tmp_path: Path) -> None:
     assert b"marker" not in b"".join(content for name, content in files.items() if name != "file_system.json")
     assert json.loads(files["file_system.json"])["files"] == {"file": 5}
     assert files["logs.txt"] == b"a line\n"
-    assert json.loads(files["configuration.json"])["node_name"] == "levrier-node"
+    assert json.loads(files["configuration.json"])["node_name"] == "iggy-node"
     known = {field.name for field in dataclasses.fields(NodeConfig)}
     assert set(SHOWN_SETTINGS) <= known
 

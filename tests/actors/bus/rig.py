@@ -26,7 +26,7 @@ ROOT = 0
 NOW = 1_000_000
 
 CLUSTER = ClusterMetadata(
-    name="single-node", nodes=(ClusterNode(name="levrier-node", ip="127.0.0.1", tcp=8090, role=int(NodeRole.LEADER)),)
+    name="single-node", nodes=(ClusterNode(name="iggy-node", ip="127.0.0.1", tcp=8090, role=int(NodeRole.LEADER)),)
 )
 SETTINGS = GatewaySettings(
     cluster=lambda: CLUSTER,
