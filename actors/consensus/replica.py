@@ -214,7 +214,7 @@ class Replica:
             case RepairRangeReplyHeader():
                 repair.receive_done(state, header)
                 if repair.is_evicted(state, header):
-                    transfer.arm(state)
+                    self._give_up_repair()
             case StartViewChangeHeader():
                 view_change.receive_start_view_change(state, header)
             case DoViewChangeHeader():
@@ -296,6 +296,16 @@ class Replica:
         """The member-state actor wants to know how far this replica is."""
         standing.answer(self._state, wanted)
         return self._done()
+
+    def _give_up_repair(self) -> None:
+        """Nobody has what is missing here: fetch the state. A primary-elect cannot, since only a primary offers it, so it
+        leaves the lead to a replica whose log reaches back; asking again at once would go on for as long as the view.
+        """
+        state = self._state
+        if state.status is Status.VIEW_CHANGE and state.pending is not None:
+            view_change.enter(state, state.view + 1)
+        else:
+            transfer.arm(state)
 
     def _take_parked(self) -> None:
         """What came while the log was being cut."""

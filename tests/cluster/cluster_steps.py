@@ -150,6 +150,10 @@ class Caller:
             if answer is not None and code(answer) == 0:
                 self.session = LoginResponse.decode(answer[HEADER_SIZE + 4 :]).session
                 return True
+            if answer is None:
+                # A later answer on this connection would be taken for that of another request.
+                self.connection.close()
+                self.connection = self.cluster.transports[replica].connect()
             self.cluster.world.advance(50)
         return False
 

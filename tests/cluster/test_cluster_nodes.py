@@ -106,7 +106,7 @@ def test_one_of_three_says_that_it_waits_for_a_quorum(three: ThreeNodes) -> None
                 await asyncio.to_thread(three.stop, replica)
 
             async def waits() -> bool:
-                return (await client.status())["waiting"] == "waiting for quorum: 1 of 3"
+                return bool((await client.status())["waiting"] == "waiting for quorum: 1 of 3")
 
             await until(waits, "the wait for a quorum")
             assert [node.role for node in (await client.cluster_metadata()).nodes] == [1, 1, 1]

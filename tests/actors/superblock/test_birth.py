@@ -1,0 +1,97 @@
+"""Steps of the birth in the superblock: merged with views and checkpoints, answered to whoever asked, never going back."""
+
+import errno
+from random import Random
+
+import pytest
+
+from levrier.actors.birth import messages as birth
+from levrier.actors.consensus import messages as consensus
+from levrier.actors.runtime import Probe, SteppedRuntime
+from levrier.actors.superblock import messages as superblock
+from levrier.actors.superblock.actor import SuperblockActor
+from levrier.actors.superblock.core import SuperblockCore
+from levrier.persistence.simulated_storage import SimulatedStorage
+from levrier.persistence.superblock import Phase, SuperblockStore, VsrState
+from tests.actors.superblock.rig import DIRECTORY, on_disk, persist
+
+BLANK = VsrState(cluster=9, replica_id=2, replica_count=3, phase=Phase.PREPARED, voter=False)
+PREPARED = superblock.PersistBirth(birth_id=7, phase=Phase.PREPARED, voter=False)
+BORN = superblock.PersistBirth(birth_id=7, phase=Phase.BORN, voter=True)
+
+
+class Blank:
+    """The actor of a member that has no superblock yet."""
+
+    def __init__(self) -> None:
+        self.runtime = SteppedRuntime(seed=1)
+        self.storage = SimulatedStorage(Random(1))
+        self.storage.make_directory(DIRECTORY)
+        self.consensus: Probe[consensus.Command] = Probe("consensus")
+        self.birth: Probe[birth.SuperblockAnswer] = Probe("birth")
+        SuperblockActor.start(
+            name="superblock",
+            runtime=self.runtime,
+            store=SuperblockStore.open(self.storage, DIRECTORY),
+            initial=BLANK,
+            consensus=self.consensus,
+            checkpoint=Probe("checkpoint"),
+            birth=self.birth,
+        )
+
+    def tell(self, *commands: superblock.Command) -> None:
+        """Tell all of them, then deliver."""
+        for command in commands:
+            self.runtime.address("superblock").tell(command)
+        self.runtime.run()
+
+
+def test_nothing_is_written_before_the_birth_begins() -> None:
+    """D-31, B-015: a member that was only started is still blank."""
+    blank = Blank()
+    blank.runtime.run()
+    assert SuperblockStore.open(blank.storage, DIRECTORY).read() is None
+
+
+def test_the_steps_of_a_birth() -> None:
+    blank = Blank()
+    blank.tell(PREPARED)
+    assert blank.birth.take() == birth.BirthPersisted(birth_id=7, is_born=False, voter=False)
+    assert (on_disk(blank.storage).phase, on_disk(blank.storage).voter) == (Phase.PREPARED, False)
+    blank.tell(BORN)
+    assert blank.birth.take() == birth.BirthPersisted(birth_id=7, is_born=True, voter=True)
+    found = on_disk(blank.storage)
+    assert (found.birth_id, found.phase, found.voter, found.replica_id) == (7, Phase.BORN, True, 2)
+    blank.consensus.assert_silent()
+
+
+def test_a_learner_that_learned_keeps_its_view() -> None:
+    """One record carries both; neither regresses the other."""
+    blank = Blank()
+    blank.tell(superblock.PersistBirth(birth_id=7, phase=Phase.BORN, voter=False), persist(4, 4, 11))
+    blank.tell(BORN)
+    found = on_disk(blank.storage)
+    assert (found.view, found.log_view, found.commit_max, found.voter) == (4, 4, 11, True)
+
+
+def test_a_step_that_could_not_be_written_is_told() -> None:
+    blank = Blank()
+    blank.storage.faults.fail_at[blank.storage.calls + 1] = errno.EIO
+    blank.tell(PREPARED)
+    answer = blank.birth.take()
+    assert isinstance(answer, birth.BirthPersistFailed)
+    assert answer.reason
+    blank.runtime.advance(2_000)
+    blank.tell(PREPARED)
+    assert blank.birth.take() == birth.BirthPersisted(birth_id=7, is_born=False, voter=False)
+
+
+@pytest.mark.parametrize(
+    ("birth_id", "phase", "voter"), [(8, Phase.BORN, True), (7, Phase.PREPARED, True), (7, Phase.BORN, False)]
+)
+def test_a_birth_never_goes_back(birth_id: int, phase: Phase, voter: bool) -> None:
+    """Another id, an earlier phase, a voter that stops voting: our own bug."""
+    core = SuperblockCore(state=BLANK, durable=False)
+    core.merge_birth(birth_id=7, phase=Phase.BORN, voter=True)
+    with pytest.raises(AssertionError):
+        core.merge_birth(birth_id=birth_id, phase=phase, voter=voter)
