@@ -370,6 +370,7 @@ def _gateway_settings(
     return GatewaySettings(
         cluster=outside.cluster if directory is None else directory,
         node_facts=facts if directory is None else lambda: {**facts(), "waiting": directory.waiting},
+        waiting=str if directory is None else lambda: directory.waiting,
         figures=outside.figures,
         dummy_password_hash=DUMMY_PASSWORD_HASH,
         window=WINDOW,

@@ -56,7 +56,6 @@ _TRANSIENT_NOT_COMMITTED: Final = int(ErrorCode.TRANSIENT_NOT_COMMITTED)
 _UNAUTHENTICATED: Final = int(ErrorCode.UNAUTHENTICATED)
 _TOKEN_EXISTS: Final = int(ErrorCode.PERSONAL_ACCESS_TOKEN_ALREADY_EXISTS)
 
-
 _COMMIT: Final = Stage.COMMIT
 _IN_LOG: Final = (_COMMIT, Stage.REGISTER, Stage.LOGOUT)
 """Stages in which the request is with ClientTable and Consensus; an answer that does not fit the stage is surplus."""
@@ -311,6 +310,8 @@ class Gateway:
             self._answer_query(header, b"")
         elif code in queries.OLD_LOGINS:
             self._evict(header, EvictionReason.MALFORMED_LOGIN)
+        elif session is None and code == queries.LEVRIER_STATUS and self._settings.waiting():
+            self._effects.append(StatusQuery(ticket=self._open(header, Stage.STATUS).ticket))
         elif session is None:
             self._deny(header, _UNAUTHENTICATED)
         elif header.client != session.client:
@@ -510,7 +511,8 @@ class Gateway:
         self._commit.raise_to(answer.commit)
         if pending.stage is Stage.STATUS:
             self._pending = None
-            self._answer_query(pending.header, system.status(answer, self._registry, self._settings))
+            tell = system.status if self._session is not None else system.public_status
+            self._answer_query(pending.header, tell(answer, self._registry, self._settings))
         else:
             self._on_course_answer(pending, answer)
 

@@ -16,7 +16,8 @@ class GatewaySettings:
     """What all gateways of a node share. The callables are asked at the moment of an answer.
 
     `entropy` gives random bytes fit for secrets, `now_micros` the wall clock by which a token expires at login, `figures` the
-    part of GET_STATS that process and machine supply.
+    part of GET_STATS that process and machine supply. `waiting` says what the node waits for before it can serve; while it
+    does, nobody can log in, so its status is told to whoever asks.
     """
 
     cluster: Callable[[], queries.ClusterView]
@@ -27,6 +28,7 @@ class GatewaySettings:
     entropy: Callable[[int], bytes]
     now_micros: Callable[[], int]
     figures: Callable[[], Stats] = Stats
+    waiting: Callable[[], str] = str
     max_tokens_per_user: int = TOKENS_PER_USER_DEFAULT
 
     def __post_init__(self) -> None:

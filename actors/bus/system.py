@@ -33,10 +33,20 @@ class Caller(NamedTuple):
     settings: GatewaySettings
 
 
+PUBLIC_FACTS: Final = ("name", "cluster", "version", "tcp", "http", "uptime_seconds", "waiting")
+"""Facts that are no secret of the machine: clients are told them anyway, or learn them by connecting."""
+
+
 def status(answer: NodeStatus, registry: ClientRegistry, settings: GatewaySettings) -> bytes:
     """How the node stands, as JSON."""
     facts = {"connections": len(registry), "sessions": registry.sessions, **settings.node_facts()}
     return queries.status_json(answer, facts)
+
+
+def public_status(answer: NodeStatus, _registry: ClientRegistry, settings: GatewaySettings) -> bytes:
+    """What a node that lets nobody in yet tells whoever asks: how it stands and what it waits for."""
+    facts = settings.node_facts()
+    return queries.status_json(answer, {name: facts[name] for name in PUBLIC_FACTS if name in facts})
 
 
 def _stats(body: bytes, ticket: Ticket, caller: Caller) -> Course:

@@ -19,6 +19,7 @@ from levrier.cluster.cli.output import CommandFailed, Exit
 from levrier.cluster.cli.secrets_given import SecretSource
 from levrier.cluster.client import Client, ClientError, Evicted, IggyError
 from levrier.cluster.config import Address
+from levrier.wire.codes import ErrorCode
 
 T = TypeVar("T")
 
@@ -54,6 +55,20 @@ class Asking:
         `CommandFailed` is raised.
         """
         return asyncio.run(self._run(question, refused))
+
+    def run_before_login(self, question: Callable[[Client], Awaitable[T]]) -> T | None:
+        """Connect and ask without a login; None when the node insists on one. Raises `ClientError`."""
+        return asyncio.run(self._run_before_login(question))
+
+    async def _run_before_login(self, question: Callable[[Client], Awaitable[T]]) -> T | None:
+        address = self.address
+        async with await Client.connect(address.host, address.port, deadline_seconds=self.timeout) as client:
+            try:
+                return await question(client)
+            except IggyError as error:
+                if isinstance(error, Evicted) or error.code != ErrorCode.UNAUTHENTICATED:
+                    raise
+                return None
 
     async def _run(self, question: Callable[[Client], Awaitable[T]], refused: Mapping[int, str]) -> T:
         address = self.address

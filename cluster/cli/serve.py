@@ -27,38 +27,45 @@ SWITCH_INTERVAL_SECONDS = 0.001
 """How long one thread may keep the interpreter while another wants it. The default of 5 ms is longer than a whole write."""
 
 
+DataOption = Annotated[
+    Path | None, typer.Option("--data", "-d", metavar="DIR", help="Where its files lie.", show_default="levrier-data")
+]
+ListenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--listen",
+        "-l",
+        metavar="HOST:PORT",
+        help="Where clients connect; port 0 takes a free one.",
+        show_default="127.0.0.1:8090",
+    ),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", "-f", metavar="FILE", help="The configuration of the node, or of its whole cluster."),
+]
+ReplicaOption = Annotated[
+    int | None, typer.Option("--replica-id", "-r", metavar="N", min=0, help="Which of the nodes in FILE this one is.")
+]
+CertificateOption = Annotated[
+    Path | None,
+    typer.Option("--tls-certificate", metavar="FILE", help="Serve clients over TLS: the chain, leaf first, PEM."),
+]
+KeyOption = Annotated[
+    Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of that certificate, PEM, not encrypted.")
+]
+LevelOption = Annotated[str, typer.Option("--log-level", help="DEBUG, INFO, WARNING or ERROR.")]
+
+
 def serve(
     *,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", "-d", metavar="DIR", help="Where its files lie.", show_default="levrier-data"),
-    ] = None,
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            "--listen",
-            "-l",
-            metavar="HOST:PORT",
-            help="Where clients connect; port 0 takes a free one.",
-            show_default="127.0.0.1:8090",
-        ),
-    ] = None,
-    config_file: Annotated[
-        Path | None,
-        typer.Option("--config", "-f", metavar="FILE", help="The configuration of the node, or of its whole cluster."),
-    ] = None,
-    replica_id: Annotated[
-        int | None,
-        typer.Option("--replica-id", "-r", metavar="N", min=0, help="Which of the nodes in FILE this one is."),
-    ] = None,
-    log_level: Annotated[str, typer.Option("--log-level", help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
-    tls_certificate: Annotated[
-        Path | None,
-        typer.Option("--tls-certificate", metavar="FILE", help="Serve clients over TLS: the chain, leaf first, PEM."),
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of that certificate, PEM, not encrypted.")
-    ] = None,
+    data: DataOption = None,
+    listen: ListenOption = None,
+    config_file: ConfigOption = None,
+    replica_id: ReplicaOption = None,
+    log_level: LevelOption = "INFO",
+    tls_certificate: CertificateOption = None,
+    tls_key: KeyOption = None,
 ) -> None:
     """Serve one node, alone or as a member of the cluster that a configuration file describes.
 

@@ -28,19 +28,23 @@ def status(asking: Asking) -> None:
     """Say how a node stands: its role, its log, its checkpoint.
 
     `op` is the head of its log, `commit` what is decided, `applied` what its state reflects, `lag` the operations in
-    between. A node that cannot be reached is listed as such, and the exit status is 2.
+    between. A node that cannot be reached is listed as such, and the exit status is 2. A member that waits for others lets
+    nobody log in; it says what it waits for to whoever asks.
 
     Example: `levrier status --connect 127.0.0.1:8090 --json`
     """
     address = str(asking.address)
     try:
-        answer = dict(asking.run(lambda client: client.status()))
+        early = asking.run_before_login(lambda client: client.status())
+        answer = dict(early if early is not None else asking.run(lambda client: client.status()))
     except Disconnected:
         _show(asking, {"tcp": address, "reachable": False}, {})
         raise
     if not asking.as_json:
         uptime = timedelta(seconds=answer["uptime_seconds"])
         say(f"cluster {answer['cluster']}, levrier {answer['version']}, up {uptime}")
+        if answer.get("waiting"):
+            say(answer["waiting"])
     _show(asking, {**answer, "reachable": True}, answer)
 
 

@@ -10,8 +10,11 @@ import pytest
 
 from levrier.cluster.boot import BootRefused
 from levrier.cluster.client import Client
+from levrier.cluster.client_errors import IggyError
 from levrier.cluster.config import LinkSecurity, Member, NodeConfig, RootUser
 from levrier.cluster.node import Node
+from levrier.wire.codes import ErrorCode
+from tests.actors.bus.tls_identity import CERTIFICATE, KEY
 from tests.cluster.three_nodes import caught_up, primary_among, roster, status_of, until
 
 
@@ -113,6 +116,49 @@ def test_one_of_three_says_that_it_waits_for_a_quorum(three: ThreeNodes) -> None
             assert await client.get_streams() == ()
 
     asyncio.run(story())
+
+
+def test_a_node_that_lets_nobody_in_says_what_it_waits_for(three: ThreeNodes) -> None:
+    """B-004: the first start waits for a member: its status is told without a login, and nothing else is."""
+
+    async def story() -> None:
+        await asyncio.to_thread(three.start, 0)
+        own = three.members[0]
+        async with await Client.connect(own.ip, own.tcp) as client:
+            status = await client.status()
+            assert status["waiting"].startswith("waiting for first start: 1 of 3 members seen (missing: replica 1 at ")
+            assert (status["member"], status["state"], status["name"]) == ("unborn", "recovering", "node-0")
+            assert not status.keys() & {"pid", "data", "inboxes", "connections"}
+            with pytest.raises(IggyError) as refused:
+                await client.cluster_metadata()
+            assert refused.value.code == ErrorCode.UNAUTHENTICATED
+        for replica in (1, 2):
+            await asyncio.to_thread(three.start, replica)
+        await primary_among(three.members)
+        async with await Client.connect(own.ip, own.tcp) as client:
+            with pytest.raises(IggyError):
+                await client.status()
+
+    asyncio.run(story())
+
+
+def test_links_may_run_over_tls(tmp_path: Path) -> None:
+    """TLS 1.3 with a certificate on both sides, under a shared secret: born and served."""
+    for name, text in (("cert.pem", CERTIFICATE), ("key.pem", KEY)):
+        (tmp_path / name).write_text(text, encoding="ascii")
+    security = LinkSecurity(
+        secret=b"between us",
+        certificate=tmp_path / "cert.pem",
+        key=tmp_path / "key.pem",
+        authority=tmp_path / "cert.pem",
+    )
+    three = ThreeNodes(tmp_path, security=security)
+    try:
+        for replica in range(3):
+            three.start(replica)
+        assert asyncio.run(primary_among(three.members)).replica == 0
+    finally:
+        three.stop_all()
 
 
 def test_a_directory_of_another_member_is_refused(three: ThreeNodes) -> None:
