@@ -177,7 +177,7 @@ class NodeConfig:
     node_name: str = "iggy-node"
     replica: int = 0
     replica_count: int = 1
-    prepare_queue_depth: int = 32
+    prepare_queue_depth: int = 64
     journal_slots: int = 16_384
     clients_table_max: int = 8_192
     connections_max: int = 4_096

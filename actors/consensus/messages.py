@@ -28,6 +28,7 @@ class Outcome(IntEnum):
     OWNED_BY_ANOTHER_USER = 8
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The table's advice on one request; Consensus decides (design section 3, rule 4).

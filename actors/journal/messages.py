@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 from levrier.actors.runtime import Recipient
+from levrier.wire.frozen import quick_init
 from levrier.wire.prepare import Prepare
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
     """Make this prepare durable. Answered to Consensus by Appended or AppendFailed, in batches (group commit).

@@ -6,10 +6,12 @@ from typing import Protocol
 
 from levrier.actors.bus.messages import Ticket
 from levrier.persistence.snapshot import Snapshot
+from levrier.wire.frozen import quick_init
 from levrier.wire.identifiers import Identifier
 from levrier.wire.prepare import Prepare
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
     """Apply the committed prepare; ops arrive in order without a gap (rule 2). Passed on as client_table.Commit."""

@@ -65,7 +65,7 @@ def test_a_member_of_three(tmp_path: Path) -> None:
     assert node.roster[2].replica_address == Address(host="10.0.0.3", port=8092)
     assert node.roster[0].http == 3000
     assert (node.heartbeat_ticks, node.view_change_ticks, node.repair_retry_ticks) == (200, 500, 50)
-    assert (node.journal_slots, node.prepare_queue_depth) == (1024, 32)
+    assert (node.journal_slots, node.prepare_queue_depth) == (1024, 64)
     assert node.security.secret == b"hush"
     assert node.data == Path("/var/lib/levrier/node-1")
 

@@ -28,6 +28,7 @@ class CreateStream(Body):
         writer.raw(self.options)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateStream(Body):
     """Renames a stream; its own name is allowed."""

@@ -50,7 +50,9 @@ class TestRoot:
 
 
 class TestPassingThrough:
-    @pytest.mark.parametrize(("operation", "user"), [(Operation.REGISTER, 0), (Operation.LOGOUT, 0), (Operation.LOGOUT, 5)])
+    @pytest.mark.parametrize(
+        ("operation", "user"), [(Operation.REGISTER, 0), (Operation.LOGOUT, 0), (Operation.LOGOUT, 5)]
+    )
     def test_a_session_operation_has_an_empty_body_and_no_effect(self, operation: Operation, user: int) -> None:
         """State-machine 12: no result section, never gated."""
         log = Log()
