@@ -7,7 +7,7 @@ completes, never replayed. The same place keeps watch over the disk's progress (
 from typing import Final
 
 from levrier.actors.consensus.effects import Fatal, Note, PersistView, Severity
-from levrier.actors.consensus.state import DISK_SILENCE_TICKS, ReplicaState
+from levrier.actors.consensus.state import DISK_SILENCE_TICKS, ReplicaState, Status
 from levrier.actors.runtime import ExitStatus
 
 _BACKOFF_SHIFT_MAX: Final = 8
@@ -16,16 +16,40 @@ BACKOFF_TICKS_MAX: Final = 100
 
 
 def needs_persist(state: ReplicaState) -> bool:
-    """Whether the live pair differs from the durable one. `commit_max` alone never needs a write."""
+    """Whether what may be written differs from the durable pair. `commit_max` alone never needs a write."""
     gate = state.gate
-    return state.view != gate.view_durable or state.log_view != gate.log_view_durable
+    return (state.view, _log_view_held(state)) != (gate.view_durable, gate.log_view_durable)
+
+
+def holds_announced(state: ReplicaState) -> bool:
+    """Whether the log that the view was announced with is durably here, up to its head.
+
+    Until then the log_view is not written: after a restart this replica would vote with the rank of a log that it does not
+    have, and its vote would leave out what that log holds and others acknowledged.
+    """
+    op = state.view_head
+    return op <= state.commit_min or (op not in state.unverified and state.mirror.is_durable(op))
+
+
+def _log_view_held(state: ReplicaState) -> int:
+    gate = state.gate
+    if state.log_view == gate.log_view_durable or holds_announced(state):
+        return state.log_view
+    return gate.log_view_durable
 
 
 def may_send(state: ReplicaState) -> bool:
-    """Whether what carries the view may leave now. If not, a write is under way or waits for its back-off."""
+    """Whether what carries the view may leave now. If not, a write is under way or waits for its back-off.
+
+    An acknowledgement says that the log of the view is here. A vote does not: what it says of an announced log is true
+    whether that log has come or not, so it only waits for the view.
+    """
     gate = state.gate
-    if state.view == gate.view_durable and state.log_view == gate.log_view_durable:
-        return True
+    if state.view == gate.view_durable:
+        if state.log_view == gate.log_view_durable:
+            return True
+        if state.status is not Status.NORMAL and not holds_announced(state):
+            return True
     _persist(state)
     return False
 
@@ -50,10 +74,13 @@ def _persist(state: ReplicaState) -> None:
         return
     if state.truncation is not None and state.log_view != gate.log_view_durable:
         return
-    gate.in_flight = (state.view, state.log_view)
+    log_view = _log_view_held(state)
+    if (state.view, log_view) == (gate.view_durable, gate.log_view_durable) and state.commit_max <= gate.commit_durable:
+        return
+    gate.in_flight = (state.view, log_view)
     gate.commit_in_flight = state.commit_max
     await_disk(state)
-    state.effects.append(PersistView(state.view, state.log_view, state.commit_max))
+    state.effects.append(PersistView(state.view, log_view, state.commit_max))
 
 
 def note_persisted(state: ReplicaState, view: int, log_view: int) -> None:

@@ -113,6 +113,7 @@ def _start(state: ReplicaState, pending: PendingLog, bodies: list[Prepare]) -> N
     for header in pending.headers:
         observe_timestamp(state, header.timestamp)
     state.log_view = state.view
+    state.view_head = 0
     timeouts = state.timeouts
     for timer in (
         timeouts.view_change_status,
@@ -252,6 +253,7 @@ def _adopt(state: ReplicaState, header: StartViewHeader, names: dict[int, Prepar
     state.view_commit = header.commit
     state.adopted = names
     if not same_log:
+        state.view_head = header.op
         state.heartbeat_timestamp = 0
         distrust(state)
     timeouts = state.timeouts

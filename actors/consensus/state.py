@@ -330,6 +330,8 @@ class ReplicaState:
     """The own vote is due; it is cast once nothing is under way to the disk (rule 8)."""
     sent_dvc: bool = False
     pending: PendingLog | None = None
+    view_head: int = 0
+    """The head that the present view was announced with; 0 for a view that this replica started, or was in at boot."""
     view_commit: int = 0
     """The commit point that the present view was announced with."""
     adopted: dict[int, PrepareHeader] = field(default_factory=dict)

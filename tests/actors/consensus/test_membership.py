@@ -3,22 +3,25 @@
 from levrier.actors.bus.messages import Leadership
 from levrier.actors.consensus.effects import Effect, Publish, TellBirth
 from levrier.actors.consensus.messages import StandingWanted
-from levrier.actors.consensus.repair import RANGE_EVICTED
+from levrier.actors.consensus.repair import RANGE_EVICTED, open_session
 from levrier.actors.consensus.replica import Replica
 from levrier.actors.consensus.state import RecoveredState, Status
 from levrier.actors.consensus.timeouts import NORMAL_HEARTBEAT_TICKS, REQUEST_START_VIEW_TICKS
-from levrier.wire.replica_headers import RepairRangeReplyHeader, RequestStartViewHeader
+from levrier.wire.replica_headers import DoViewChangeHeader, RepairRangeReplyHeader, RequestStartViewHeader
 from tests.actors.consensus.builders import config_of, of_type, restarted, sealed_chain
 from tests.actors.consensus.peers import (
     CLUSTER,
     GROUP,
+    acknowledged,
     do_view_change,
     heartbeat,
     member,
+    persists,
     reborn,
     sent,
     sent_of,
     settle_disk,
+    start_view,
     start_view_change,
     ticks,
 )
@@ -157,3 +160,33 @@ def test_a_heartbeat_before_the_birth_is_not_heard() -> None:
     early = unborn(1)
     early.on_frame(heartbeat(0, 3, commit=9), b"")
     assert (early.state.commit_max, early.state.observed_newer_view) == (0, 0)
+
+
+def test_a_log_view_is_written_only_with_the_log_that_was_announced() -> None:
+    """Else a restart would vote with the rank of a log that is not here, and leave out what others acknowledged.
+
+    Replica 2 adopts view 1, whose head 3 it lacks: view 1 is durable at once, log_view 1 only behind op 3, and until then it
+    acknowledges nothing and votes for another view all the same.
+    """
+    chain = sealed_chain(from_op=1, to_op=3, commit=0)
+    backup = member(2, chain=chain[:2], commit=1)
+    effects = settle_disk(backup, backup.on_frame(*start_view(1, 1, op=3, commit=1, chain=chain)))
+    effects += settle_disk(backup, ticks(backup, 2))
+    assert persists(effects) == [(1, 0)]
+    assert acknowledged(effects) == []
+    assert backup.state.log_view == 1
+    open_session(backup.state, peer=1, from_op=3, to_op=3)
+    arrived = settle_disk(backup, backup.on_repair_prepare(chain[2]))
+    arrived += settle_disk(backup, ticks(backup, 2))
+    assert persists(arrived) == [(1, 1)]
+    assert {op for _, op in acknowledged(arrived)} == {2, 3}
+
+
+def test_a_vote_does_not_wait_for_an_announced_log() -> None:
+    """What it says of that log is true whether the log has come or not: its names are passed on, without their bodies."""
+    chain = sealed_chain(from_op=1, to_op=3, commit=0)
+    backup = member(2, chain=chain[:2], commit=1)
+    settle_disk(backup, backup.on_frame(*start_view(1, 1, op=3, commit=1, chain=chain)))
+    effects = settle_disk(backup, backup.on_frame(start_view_change(0, 3), b""))
+    votes = [header for _, header in sent_of(effects, DoViewChangeHeader)]
+    assert [(vote.view, getattr(vote, "op", None), getattr(vote, "log_view", None)) for vote in votes] == [(3, 3, 1)]
