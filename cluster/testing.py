@@ -41,6 +41,7 @@ class Server:
             self._temporary = tempfile.TemporaryDirectory(prefix="levrier-")
             data = Path(self._temporary.name) / "node"
         self.data = data
+        self._stopped = False
         config = replace(
             config if config is not None else NodeConfig(),
             data=data,
@@ -80,14 +81,20 @@ class Server:
         return self._node is not None and self._node.failure is None
 
     def restart(self) -> None:
-        """Stop it and boot it anew: same directory, same port."""
+        """Stop it and boot it anew: same directory, same port. A server that was stopped for good cannot."""
+        if self._stopped:
+            raise RuntimeError("this server was stopped, and its directory with it: make another one")
         self._end()
         self._node = Node(self._config)
 
     def stop(self) -> None:
         """End it without a trace. Safe to repeat."""
+        self._stopped = True
         self._end()
         self._remove()
+
+    def __repr__(self) -> str:
+        return f"Server({self.address}, {'running' if self.running else 'stopped'})"
 
     def __enter__(self) -> Self:
         return self

@@ -195,3 +195,12 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         with pytest.raises(BootRefused, match="use another data directory"):
             Server(data=tmp_path / "data")
         assert streams(server) == []
+
+
+def test_a_server_that_was_stopped_does_not_come_back() -> None:
+    """Its directory is gone: it would be another, blank one that nobody ends."""
+    with Server() as server:
+        pass
+    with pytest.raises(RuntimeError, match="make another one"):
+        server.restart()
+    assert not server.running

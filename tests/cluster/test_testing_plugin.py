@@ -1,14 +1,17 @@
-"""The pytest fixtures, used by test files of somebody else's in a process of their own. The entry point that loads them is
-tested where the packaging is.
+"""The pytest fixtures, used by test files of somebody else's in a process of their own.
+
+Where levrier is installed its entry point loads them; where it is only on the path, they are named.
 """
 
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from tests.cluster.processes import ROOT
 
 USER_SECONDS = 120.0
+PLUGIN = () if entry_points(group="pytest11", name="levrier") else ("-p", "levrier.cluster.pytest_plugin")
 
 USER_TESTS = """
 import socket
@@ -46,9 +49,7 @@ def run_python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def test_both_fixtures_in_somebody_elses_tests(tmp_path: Path) -> None:
     (tmp_path / "test_user.py").write_text(USER_TESTS)
-    ended = run_python(
-        "-m", "pytest", "-q", "-p", "levrier.cluster.pytest_plugin", "-W", "error", str(tmp_path), cwd=tmp_path
-    )
+    ended = run_python("-m", "pytest", "-q", *PLUGIN, "-W", "error", str(tmp_path), cwd=tmp_path)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "4 passed" in ended.stdout
 
@@ -61,7 +62,7 @@ def test_a_run_that_does_not_use_them_imports_nothing_of_levrier(tmp_path: Path)
         "    assert loaded == ['levrier', 'levrier.cluster', 'levrier.cluster.pytest_plugin']\n"
         "    assert 'pykka' not in sys.modules\n"
     )
-    ended = run_python("-m", "pytest", "-q", "-p", "levrier.cluster.pytest_plugin", str(tmp_path), cwd=tmp_path)
+    ended = run_python("-m", "pytest", "-q", *PLUGIN, str(tmp_path), cwd=tmp_path)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
