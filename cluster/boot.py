@@ -9,7 +9,6 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
 from loguru import logger
@@ -24,6 +23,7 @@ from levrier.cluster.recovery import Recovered, recover
 from levrier.persistence.data_dir import DataDirectory, GroupPaths
 from levrier.persistence.errors import DirectoryInUse, IdentityMismatch, JournalMissing, StorageError
 from levrier.persistence.journal import PrepareJournal
+from levrier.persistence.journal_scan import scan
 from levrier.persistence.pairing import NO_SNAPSHOT, Accept, Pairing, check_identity, check_pairing, check_presence
 from levrier.persistence.snapshot import Snapshot, read_snapshot
 from levrier.persistence.storage import Storage
@@ -126,7 +126,7 @@ def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entrop
     durable = superblock.read()
     snapshot = read_snapshot(storage, paths.snapshot)
     if durable is None:
-        _refuse_leftovers(config, storage, paths, entropy, has_snapshot=snapshot is not None)
+        _refuse_leftovers(storage, paths, has_snapshot=snapshot is not None)
         _root_of(config)  # Refuses before anything of a blank cluster is written.
         durable = _first_record(config, entropy)
         if config.replica_count == 1:
@@ -219,15 +219,15 @@ def _open_journal(
     )
 
 
-def _refuse_leftovers(
-    config: NodeConfig, storage: Storage, paths: GroupPaths, entropy: Entropy, *, has_snapshot: bool
-) -> None:
-    """Without a superblock there may be no snapshot, and no log that holds anything (B-010, D-31)."""
+def _refuse_leftovers(storage: Storage, paths: GroupPaths, *, has_snapshot: bool) -> None:
+    """Without a superblock there may be no snapshot, and no log that holds anything (B-010, D-31). Only looks."""
     has_entries = False
     if storage.exists(paths.journal):
-        leftover = _open_journal(config, storage, paths, 0, entropy)
-        has_entries = not leftover.is_empty
-        leftover.close()
+        leftover = storage.open(paths.journal, create=False)
+        try:
+            has_entries = bool(scan(leftover, path=paths.journal, group=METADATA_GROUP).entries)
+        finally:
+            leftover.close()
     _insist(check_presence(paths.directory, superblock=False, journal=has_entries, snapshot=has_snapshot))
 
 
@@ -272,8 +272,3 @@ def _insist(verdict: Accept | StorageError) -> None:
 def with_port(config: NodeConfig, port: int) -> NodeConfig:
     """The same node on the port it was given, so that a restart in place keeps its address."""
     return replace(config, listen=replace(config.listen, port=port))
-
-
-def journal_path(data: Path) -> Path:
-    """Where the log of a data directory lies."""
-    return GroupPaths(data / "metadata").journal

@@ -118,6 +118,8 @@ def link_identity(config: NodeConfig) -> LinkIdentity:
 
 def listen_for_replicas(config: NodeConfig, loop: asyncio.AbstractEventLoop) -> ReplicaTcpTransport:
     """Bind the replica port of this member. Raises `OSError` when it cannot be had, `ConfigError` for unfit TLS files."""
+    if len(config.roster) != config.replica_count:
+        raise ConfigError(f"{config.replica_count} replicas need as many members, {len(config.roster)} are listed")
     own = config.roster[config.replica]
     return ReplicaTcpTransport(loop=loop, host=own.ip, port=own.tcp_replica, tls=replica_tls(config.security))
 

@@ -13,7 +13,6 @@ Which actors share a thread is the configuration's `arrangement`; mailboxes, ord
 import os
 import resource
 import ssl
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -206,7 +205,6 @@ class Node:
         client_tls: ssl.SSLContext | None = None,
     ) -> None:
         self.config = config = within_file_limit(config)
-        self._down = threading.Event()
         self._on_failure = on_failure
         self._runtime = ThreadedRuntime(
             config.node_name, arrangement=config.placement, on_failure=self._failed, use_uvloop=use_uvloop
@@ -261,10 +259,6 @@ class Node:
         """Why it is down; None while it runs."""
         return self._runtime.failure
 
-    def wait_until_down(self, timeout: float | None = None) -> bool:
-        """Block until the node failed. False when `timeout` seconds pass first."""
-        return self._down.wait(timeout)
-
     def stop(self) -> None:
         """End it in order: no thread, socket or lock outlives this call. Safe to repeat."""
         self._runtime.stop(order=STOP_ORDER)
@@ -295,7 +289,6 @@ class Node:
             self._links.stop()
 
     def _failed(self, reason: FatalReason) -> None:
-        self._down.set()
         self._on_failure(reason)
 
     def _cluster(self) -> ClusterView:

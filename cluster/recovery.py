@@ -77,7 +77,7 @@ def commit_watermark(headers: Sequence[PrepareHeader], snapshot_op: int, replica
     """The highest op known committed from this disk alone.
 
     A single replica commits what it made durable: its head. A member of a cluster knows the greatest commit point that
-    any of its prepares carries, wherever that prepare stands (BR-06).
+    any of the given prepares carries, wherever it stands (BR-06); `recover` gives those below the first hole (D-16).
     """
     if replica_count == 1:
         return max(snapshot_op, headers[-1].op if headers else 0)

@@ -192,7 +192,7 @@ class SuperblockDegraded(StorageError):
 
 
 class SuperblockMissing(StorageError):
-    """A journal or a snapshot lies here without a superblock (spec/birth.md, B-010)."""
+    """A journal or a snapshot lies here without a superblock (birth specification, B-010)."""
 
     def __init__(self, *, file: Path | str, beside: str) -> None:
         super().__init__(

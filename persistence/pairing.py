@@ -82,7 +82,7 @@ def check_presence(
     `journal` means a log that holds an entry: without one it counts as absent (D-31). `journal_file` is whether the file
     was there before anybody opened it, since opening creates it; `commit_max` is what the superblock says.
 
-    No file at all is a blank member; a log or a snapshot without a superblock is damage (`spec/birth.md`, B-010). A
+    No file at all is a blank member; a log or a snapshot without a superblock is damage (birth specification, B-010). A
     superblock alone is what the very first start leaves when it is cut off. But a log is created before anything commits,
     so once there is a snapshot or a commit point, a missing log is a lost one: an empty log in its place would forget what
     was acknowledged.

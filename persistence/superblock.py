@@ -4,7 +4,7 @@ Owns the record's framing, the choice between the copies, and the payload `VsrSt
 is damaged: rename is atomic, so damage is bit rot, and the lost copy may have been the newer one (D-08).
 
 Record, little-endian: u32 magic, u16 version 1, u16 zero, u64 sequence, u64 zero, u32 payload length (<= 4096), payload,
-u64 XXH3 of everything before. Payload lengths: 58 (no offset frontier), 66 (persistence 3.5), 84 (`spec/birth.md`: the 66
+u64 XXH3 of everything before. Payload lengths: 58 (no offset frontier), 66 (persistence 3.5), 84 (birth specification: the 66
 bytes, then u128 birth id, u8 phase, u8 voter). The shorter two come from members of a cluster that knew no birth: they read
 as born voters with birth id 0.
 """
@@ -55,7 +55,7 @@ assert STATE_SIZE == 84
 
 
 class Phase(IntEnum):
-    """How far the birth of the cluster got on this member (`spec/birth.md`)."""
+    """How far the birth of the cluster got on this member (birth specification)."""
 
     PREPARED = 1
     BORN = 2

@@ -17,7 +17,6 @@ from levrier.wire.framing import HEADER_SIZE
 
 NONCE_SIZE: Final = 32
 MAC_SIZE: Final = 32
-TLS_EXPORTER_LABEL: Final = b"iggy replica psk binding"
 
 _HANDSHAKE: Final = Struct("<32x16sI8xBB66x32s32sB63x")
 _COMMANDS: Final = (14, 15, 16)

@@ -1,4 +1,4 @@
-"""How a cluster is born, and how a member with an empty disk joins a born one (spec/birth.md, D-09). Pure.
+"""How a cluster is born, and how a member with an empty disk joins a born one (birth specification, D-09). Pure.
 
 What a member says of itself is always what its superblock durably says: a step of the birth is written first and told then.
 Replica 0 leads the birth; a cluster is born once every member is PREPARED with one id and replica 0 has written BORN. From

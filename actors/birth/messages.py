@@ -1,4 +1,4 @@
-"""What the member-state actor accepts: frames of other members, links that come and go, answers, time (spec/birth.md)."""
+"""What the member-state actor accepts: frames of other members, links that come and go, answers, time (birth specification)."""
 
 from dataclasses import dataclass
 

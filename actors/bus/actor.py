@@ -32,8 +32,8 @@ from levrier.actors.metadata import messages as metadata_messages
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime, Timer, WorkFailed
 
 TICK_MILLISECONDS: Final = 1000
-VERIFICATIONS_MAX: Final = 64
-"""Passwords that may wait for a worker; beyond it a login is told to try again (57)."""
+PASSWORDS_MAX: Final = 64
+"""Passwords that may wait for a worker, to be compared or hashed; beyond it a client is told to try again (57)."""
 
 
 class BusActor(NodeActor):
@@ -50,7 +50,7 @@ class BusActor(NodeActor):
         metadata: Recipient[metadata_messages.Question],
         consensus: Recipient[StatusQuery],
         verify: Callable[[str, str], bool] = verify_password,
-        verifications_max: int = VERIFICATIONS_MAX,
+        passwords_max: int = PASSWORDS_MAX,
         hasher: Callable[[str, bytes], str] = hash_password,
         diagnostics: Callable[[], archive.Files] = dict,
         replicas: ReplicaWiring | None = None,
@@ -63,8 +63,8 @@ class BusActor(NodeActor):
         self._hasher = hasher
         self._diagnostics = diagnostics
         self._ticker: Timer | None = None
-        self._verifying = 0
-        self._verifications_max = verifications_max
+        self._passwords_waiting = 0
+        self._passwords_max = passwords_max
         self._replicas = None if replicas is None else ReplicaSide(replicas, runtime=runtime, address=self.address)
         self._executors: dict[type, Callable[[Any], None]] = {
             Preflight: client_table.tell,
@@ -78,9 +78,12 @@ class BusActor(NodeActor):
             ResumeReading: lambda effect: transport.resume_reading(effect.connection),
         }
         self._handlers = Handlers(bus.Command | bus.ReplicaCommand | link.LinkEvent)
+        finished: dict[type, Callable[[Any], None]] = {
+            bus.PasswordVerified: self._on_password_verified,
+            bus.PasswordHashed: self._on_password_hashed,
+        }
         for answer in get_args(bus.Answer):
-            verified = answer is bus.PasswordVerified
-            self._handlers.on(answer, self._on_password_verified if verified else self._on_answer)
+            self._handlers.on(answer, finished.get(answer, self._on_answer))
         self._handlers.on(bus.Opened, self._on_opened)
         self._handlers.on(bus.Received, self._on_received)
         self._handlers.on(bus.Closed, self._on_closed)
@@ -175,16 +178,16 @@ class BusActor(NodeActor):
             self._executors[effect.__class__](effect)
 
     def _on_password_verified(self, message: bus.PasswordVerified) -> None:
-        self._verifying -= 1
+        self._passwords_waiting -= 1
         self._on_answer(message)
 
     def _verify_password(self, effect: VerifyPassword) -> None:
         ticket = effect.ticket
-        if self._verifying >= self._verifications_max:
+        if self._passwords_waiting >= self._passwords_max:
             # A flood of guesses must not make everybody else's login wait behind it.
             self._on_answer(bus.PasswordVerified(ticket=ticket, matches=None))
             return
-        self._verifying += 1
+        self._passwords_waiting += 1
 
         def deliver(result: bool | WorkFailed) -> bus.PasswordVerified:
             return bus.PasswordVerified(ticket=ticket, matches=None if isinstance(result, WorkFailed) else result)
@@ -192,8 +195,16 @@ class BusActor(NodeActor):
         verify = self._verify
         self.runtime.offload(lambda: verify(effect.password_hash, effect.password), deliver, self.address)
 
+    def _on_password_hashed(self, message: bus.PasswordHashed) -> None:
+        self._passwords_waiting -= 1
+        self._on_answer(message)
+
     def _hash_password(self, effect: HashPassword) -> None:
         ticket = effect.ticket
+        if self._passwords_waiting >= self._passwords_max:
+            self._on_answer(bus.PasswordHashed(ticket=ticket, password_hash=""))
+            return
+        self._passwords_waiting += 1
         salt = self.runtime.entropy(SALT_SIZE)
 
         def deliver(result: str | WorkFailed) -> bus.PasswordHashed:

@@ -14,7 +14,7 @@ import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from levrier.actors.bus.transport import BACKLOG, SocketProtocol
+from levrier.actors.bus.transport import BACKLOG, SocketProtocol, stop_listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,9 +112,7 @@ class ReplicaTcpTransport:
             self._starting.cancel()
         for task in self._dials.values():
             task.cancel()
-        if self._server is not None:
-            self._server.close()
-        self._listener.close()
+        stop_listening(self._loop, self._server, self._listener)
         for protocol in list(self._protocols.values()):
             protocol.end()
         self._protocols.clear()

@@ -8,6 +8,7 @@ directly: they live in the loop's thread, which is the actor's.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import socket
 from typing import TYPE_CHECKING, Final, Protocol, cast
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 BACKLOG: Final = 1024
 WRITE_HIGH: Final = 256 * 1024
 WRITE_LOW: Final = 64 * 1024
+SETTLING_TURNS: Final = 3
+"""Turns of the event loop after which a connection that was accepted before has its transport."""
 LINGER_SECONDS: Final = 5.0
 """How long a connection that is being closed may take to read what it is owed."""
 
@@ -114,9 +117,7 @@ class TcpTransport:
         self._sink = None
         if self._starting is not None:
             self._starting.cancel()
-        if self._server is not None:
-            self._server.close()
-        self._listener.close()
+        stop_listening(self._loop, self._server, self._listener)
         for protocol in list(self._protocols.values()):
             protocol.end()
         self._protocols.clear()
@@ -144,6 +145,30 @@ class TcpTransport:
         self._server = await self._loop.create_server(
             lambda: SocketProtocol(self), sock=self._listener, ssl=self._tls, backlog=BACKLOG
         )
+
+
+def stop_listening(loop: asyncio.AbstractEventLoop, server: asyncio.Server | None, listener: socket.socket) -> None:
+    """Accept no more at once, and close the listener when whoever was accepted has his transport.
+
+    A transport that is made for a server already closed is refused by the event loop of Python 3.11, and its socket is then
+    closed by nobody.
+    """
+    if server is None:
+        listener.close()
+        return
+    with contextlib.suppress(RuntimeError, ValueError):
+        loop.remove_reader(listener.fileno())  # Of no effect with uvloop, which does not need it.
+    _close_listener(loop, server, listener, SETTLING_TURNS)
+
+
+def _close_listener(
+    loop: asyncio.AbstractEventLoop, server: asyncio.Server, listener: socket.socket, turns: int
+) -> None:
+    if turns:
+        loop.call_soon(_close_listener, loop, server, listener, turns - 1)
+        return
+    server.close()
+    listener.close()
 
 
 class SocketProtocol(asyncio.Protocol):

@@ -17,7 +17,7 @@ from loguru import logger
 from levrier.actors.checkpoint import messages as checkpoint
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.journal import messages as journal
-from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime
+from levrier.actors.runtime import ExitStatus, FatalReason, Handlers, NodeActor, Recipient, Runtime
 from levrier.persistence.errors import StorageError
 from levrier.persistence.journal import PrepareJournal
 from levrier.persistence.journal_drain import DrainSession
@@ -188,7 +188,14 @@ class JournalActor(NodeActor):
         self._consensus.tell(consensus.Truncated(from_op=from_op))
 
     def _on_tick(self, _message: journal.Tick) -> None:
-        """A mark costs a sync, so only a log that was idle for a whole tick gets one."""
+        """A mark costs a sync, so only a log that was idle for a whole tick gets one.
+
+        A poisoned log takes nothing more until it is opened anew: the node ends, so that its supervisor does that.
+        """
+        if self._journal.poisoned is not None:
+            reason = f"the log takes nothing more until a restart opens it anew: {self._journal.poisoned}"
+            self.runtime.fail(FatalReason(status=ExitStatus.LOG_UNRECONCILABLE, reason=reason, actor=self.name))
+            return
         if self._batch:
             return
         if self._idle:

@@ -107,7 +107,13 @@ class AsyncioDispatcher(Dispatcher):
         self._loop_turn()
 
     async def _finish(self) -> None:
-        """Cancel what still runs in the loop and let transports close."""
+        """Cancel what still runs in the loop and let transports close.
+
+        First what has begun goes on for a moment: a socket whose acceptance were cancelled before its first step would be
+        closed by nobody.
+        """
+        for _ in range(_CLOSING_ROUNDS):
+            await asyncio.sleep(0)
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from levrier.cluster.boot import BootRefused
-from levrier.cluster.config import Address, NodeConfig
+from levrier.cluster.config import Address, Member, NodeConfig
 from levrier.cluster.node import Node
 
 
@@ -21,6 +21,12 @@ def main(data: str, listen: str, *limits: str) -> int:
     for limit in limits:
         name, _, value = limit.partition("=")
         settings[name] = int(value) if value.isdigit() else value
+    count = settings.get("replica_count", 1)
+    if count > 1:
+        settings["members"] = tuple(
+            Member(name=f"node-{replica}", replica=replica, ip="127.0.0.1", tcp=0, tcp_replica=0)
+            for replica in range(count)
+        )
     config = NodeConfig(data=Path(data), listen=Address.parse(listen), **settings)
     asked_to_end = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: asked_to_end.set())

@@ -1,4 +1,4 @@
-"""Whole members in one thread, from boot to client: born, followed, left behind, wiped (spec/birth.md, design 3)."""
+"""Whole members in one thread, from boot to client: born, followed, left behind, wiped (birth specification, design 3)."""
 
 from collections.abc import Iterator
 from pathlib import Path

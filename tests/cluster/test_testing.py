@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -197,6 +198,14 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         assert streams(server) == []
 
 
+@pytest.fixture
+def unraisable(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the interpreter could not raise, unclosed sockets among it."""
+    seen: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda event: seen.append(str(event.exc_value)))
+    return seen
+
+
 def test_a_server_that_was_stopped_does_not_come_back() -> None:
     """Its directory is gone: it would be another, blank one that nobody ends."""
     with Server() as server:
@@ -204,3 +213,14 @@ def test_a_server_that_was_stopped_does_not_come_back() -> None:
     with pytest.raises(RuntimeError, match="make another one"):
         server.restart()
     assert not server.running
+
+
+def test_a_connection_that_comes_while_it_ends_leaves_no_socket_behind(unraisable: list[str]) -> None:
+    """Accepted, and not yet handled, when the node stops."""
+    for clients in (1, 2, 1, 2, 1, 2):
+        with Server() as server:
+            connections = [socket.create_connection((server.host, server.port)) for _ in range(clients)]
+            for connection in connections:
+                connection.close()
+        gc.collect()
+    assert unraisable == []

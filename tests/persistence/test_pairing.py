@@ -89,7 +89,7 @@ def test_s120_the_right_identity_is_accepted() -> None:
 
 
 def test_b010_a_journal_or_snapshot_without_a_superblock_is_refused() -> None:
-    """B-010, S-116 as `spec/birth.md` changes it, BR-22: never taken for a blank member."""
+    """B-010, S-116 as birth specification changes it, BR-22: never taken for a blank member."""
     for journal, snapshot in ((True, False), (False, True), (True, True)):
         refusal = check_presence(Path("/data"), superblock=False, journal=journal, snapshot=snapshot)
         assert isinstance(refusal, SuperblockMissing)

@@ -1,4 +1,4 @@
-"""The two-copy superblock: record, choice, writes, crashes (persistence 3, `spec/birth.md`, D-08)."""
+"""The two-copy superblock: record, choice, writes, crashes (persistence 3, birth specification, D-08)."""
 
 from __future__ import annotations
 

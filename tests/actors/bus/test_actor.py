@@ -47,7 +47,7 @@ def fits(password_hash: str, password: str) -> bool:
 class ActorRig:
     """A Bus actor with probes as its neighbours."""
 
-    def __init__(self, *, seed: int = 1, limits: BusLimits | None = None, verifications_max: int = 64) -> None:
+    def __init__(self, *, seed: int = 1, limits: BusLimits | None = None, passwords_max: int = 64) -> None:
         self.runtime = SteppedRuntime(seed)
         self.address = self.runtime.address("bus")
         self.transport = SimulatedTransport(bus=self.address)
@@ -64,7 +64,7 @@ class ActorRig:
             metadata=self.metadata,
             consensus=self.consensus,
             verify=fits,
-            verifications_max=verifications_max,
+            passwords_max=passwords_max,
         )
         self.runtime.run()
 
@@ -114,7 +114,7 @@ def test_logins_beyond_what_the_workers_may_owe_are_told_to_try_again() -> None:
     """A flood of guesses: the queue of comparisons is bounded, and there is room again once they are done."""
     outcomes = set()
     for seed in range(20):
-        rig = ActorRig(seed=seed, verifications_max=1)
+        rig = ActorRig(seed=seed, passwords_max=1)
         clients = [rig.transport.connect() for _ in range(2)]
         for number, client in enumerate(clients, 1):
             rig.send(client, register(login_body(password="wrong"), client=number))

@@ -59,7 +59,7 @@ def test_the_birth_makes_replica_0_the_primary_of_view_0() -> None:
 
 
 def test_a_learner_is_born_asking() -> None:
-    """It asks for the view, and when nobody answers it does not elect (spec/birth.md)."""
+    """It asks for the view, and when nobody answers it does not elect (birth specification)."""
     learner = unborn(0)
     learner.on_born(False)
     assert learner.state.status is Status.RECOVERING

@@ -7,6 +7,7 @@ import pytest
 from levrier.actors.checkpoint import messages as checkpoint
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.journal import messages as journal
+from levrier.actors.runtime import ExitStatus
 from levrier.persistence.simulated_storage import SimulatedStorage
 from tests.actors.journal.rig import SLOTS, WAL, JournalRig, append, ops_on_disk, position
 
@@ -232,6 +233,15 @@ def test_a_poisoned_log_refuses_a_truncation_with_its_reason() -> None:
 def test_s153_a_poisoned_log_reads_as_nothing() -> None:
     """S-153, S-155: the index still knows op 3, yet its bytes are not vouched for."""
     assert poisoned().read(3, 4) == []
+
+
+def test_a_poisoned_log_ends_the_node() -> None:
+    """Persistence 2.4: only a restart opens it anew, so the node does not go on refusing for ever."""
+    rig = poisoned()
+    rig.tell(journal.Tick())
+    [failure] = rig.runtime.failures
+    assert failure.status == ExitStatus.LOG_UNRECONCILABLE
+    assert "restart" in failure.reason
 
 
 def test_a_poisoned_log_is_whole_after_a_restart() -> None:

@@ -19,7 +19,7 @@ def test_each_load_is_measured(levrier: CommandLine, load: Load) -> None:
     assert 0 < report["p50_ms"] <= report["p99_ms"] <= report["max_ms"]
     assert report["per_s"] * report["seconds"] == pytest.approx(40, abs=report["per_s"] * 0.001)
     assert (report["errors"], report["first_error"]) == (0, None)
-    assert report["checkpoints"] >= 0
+    assert report["checkpoints"] == 0
 
 
 def test_a_run_by_time_does_not_count_its_warm_up(levrier: CommandLine) -> None:
