@@ -236,9 +236,10 @@ class Replica:
         asked = state.reads.popleft()
         if asked.purpose is ReadPurpose.SERVE:
             serving.serve(state, asked, prepares)
-        else:
+        elif prepares:
             commits.remember_bodies(state, prepares)
             commits.stream_commits(state)
+        # An entry that cannot be read is asked for again by the next tick, not by this answer: that would never pause.
         return self._done()
 
     def on_transfer_accepted(self, attempt: int) -> list[Effect]:

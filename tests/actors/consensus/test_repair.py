@@ -223,6 +223,18 @@ def test_a_stale_entry_below_the_commit_point_is_replaced_and_never_applied() ->
     assert [apply.prepare for apply in applied] == [*shared, *right]
 
 
+def test_an_entry_that_cannot_be_read_is_asked_for_again_once_a_tick() -> None:
+    """Section 5.10: a disk that gives nothing back must not keep journal and replica busy with each other."""
+    chain = sealed_chain(from_op=1, to_op=2, view=1, commit=0)
+    backup = member(0, chain=chain)
+    effects = settle_disk(backup, backup.on_frame(*start_view(1, 1, op=2, commit=2, chain=chain)))
+    assert of_type(effects, Read) == [Read(1, 2)]
+    assert of_type(backup.on_entries(()), Read) == []
+    assert of_type(backup.on_tick(), Read) == [Read(1, 2)]
+    applied = of_type(backup.on_entries(tuple(chain)), Apply)
+    assert [apply.prepare for apply in applied] == list(chain)
+
+
 def test_an_evicted_range_arms_a_state_transfer_from_the_primary() -> None:
     """Section 10; only for the question that was asked, and only when the missing op is below what is kept."""
     backup, _ = lagging()
