@@ -61,6 +61,8 @@ class Logouts:
 
     def login_lost(self, *, ticket: Ticket, client: int) -> None:
         """The connection is gone, and the answer to its Register is still to come under this ticket."""
+        if len(self._logins) >= SESSIONS_MAX:
+            del self._logins[next(iter(self._logins))]
         self._logins[ticket] = client
 
     def login_answered(self, answer: Reply | Deny | Evict) -> list[Preflight]:
