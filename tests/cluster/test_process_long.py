@@ -99,7 +99,7 @@ def test_200_000_operations(spawn: Spawn, tmp_path: Path) -> None:
 def test_no_commit_waits_long_for_a_checkpoint(spawn: Spawn, tmp_path: Path, concurrency: int) -> None:
     """With 10,000 streams: at most 50 ms plus three times the disk's own 99th percentile.
 
-    What a checkpoint costs shows in every run, what else the machine is doing does not: one good run of three is enough.
+    The bound is on every commit, so it holds in each of three runs or it does not hold. Wants a machine of its own.
     """
     data = tmp_path / "data"
     log = data / "metadata" / "journal.wal"
@@ -116,4 +116,4 @@ def test_no_commit_waits_long_for_a_checkpoint(spawn: Spawn, tmp_path: Path, con
         )
         assert report.checkpoints >= CHECKPOINTS_WANTED
         margins.append(allowed - report.max_ms)
-    assert max(margins) >= 0.0
+    assert min(margins) >= 0.0
