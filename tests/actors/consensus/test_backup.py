@@ -217,6 +217,15 @@ def test_an_unproven_entry_that_a_live_prepare_contradicts_makes_way() -> None:
     assert [append.prepare for append in of_type(backup.on_truncated(1), Append)] == [new]
 
 
+def test_an_unproven_entry_is_not_acknowledged() -> None:
+    """D-16: not while the view announces itself without naming it; once it is named, it is."""
+    chain = sealed_chain(from_op=1, to_op=2, view=0)
+    backup = member(1, chain=chain, view=3, log_view=3)
+    assert backup.state.unverified == {2}
+    assert acknowledged(backup.on_frame(*start_view(0, 3, op=2, commit=0, chain=()))) == [(0, 1)]
+    assert acknowledged(backup.on_frame(*start_view(0, 3, op=2, commit=0, chain=chain))) == [(0, 1), (0, 2)]
+
+
 def test_a_late_acknowledgement_of_an_old_view_is_refused() -> None:
     """BR-16: a primary that slept through views 1 and 2 is refused by the view number, which nothing reclaims."""
     sleeper = member(0)

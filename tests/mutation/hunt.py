@@ -1,0 +1,120 @@
+"""One mutant: a copy of the sources with one rule broken, and who notices.
+
+The copy lies in a temporary directory and shadows the installed packages there and nowhere else. A mutant is found by a case
+when one of its tests fails, and by the simulator when a seed does.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.mutation.mutants import Mutant
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("wire", "persistence", "actors", "cluster")
+CASES_SECONDS = 300
+SIMULATION_SECONDS = 1_200
+OPERATIONS = 300
+
+
+class MutantStale(Exception):
+    """The text that a mutant replaces is not there exactly once: the code has moved on, and the mutant has to follow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Who noticed: the first test that failed, and the seed with the rule that it broke. Empty: nobody there."""
+
+    mutant: str
+    rule: str
+    by_case: str
+    by_simulator: str
+
+    @property
+    def is_found(self) -> bool:
+        """Whether anybody noticed."""
+        return bool(self.by_case or self.by_simulator)
+
+
+def mutated(mutant: Mutant, text: str) -> str:
+    """The text of the file with the rule broken. `MutantStale` when the place is not unique."""
+    count = text.count(mutant.before)
+    if count != 1:
+        raise MutantStale(f"{mutant.name}: {mutant.file} has {count} places that read {mutant.before!r}")
+    return text.replace(mutant.before, mutant.after)
+
+
+def hunt(mutant: Mutant, *, seeds: int, replicas: int = 3) -> Found:
+    """Ask the cases first and the simulator second. `seeds` 0 asks the cases only."""
+    with _copy(mutant) as place:
+        by_case = _ask_cases(place, mutant)
+        by_simulator = _ask_simulator(place, seeds=seeds, replicas=replicas) if seeds else ""
+    return Found(mutant=mutant.name, rule=mutant.rule, by_case=by_case, by_simulator=by_simulator)
+
+
+@contextmanager
+def _copy(mutant: Mutant) -> Iterator[Path]:
+    with TemporaryDirectory(prefix="levrier-mutant-") as directory:
+        place = Path(directory)
+        for package in PACKAGES:
+            shutil.copytree(ROOT / package, place / "levrier" / package, ignore=shutil.ignore_patterns("__pycache__"))
+            (place / package).symlink_to(place / "levrier" / package)
+        shutil.copytree(ROOT / "tests", place / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", place)
+        broken = place / "levrier" / mutant.file
+        broken.write_text(mutated(mutant, broken.read_text(encoding="utf-8")), encoding="utf-8")
+        yield place
+
+
+def _run(place: Path, *arguments: str, seconds: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(place)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds,
+    )
+
+
+def _ask_cases(place: Path, mutant: Mutant) -> str:
+    """The first test that fails; a test that hangs has noticed, too."""
+    try:
+        done = _run(place, "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutant.cases, seconds=CASES_SECONDS)
+    except subprocess.TimeoutExpired:
+        return "no end"
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    if failed:
+        return failed[0].split(" ", 2)[1].split("[")[0].rpartition("/")[2]
+    assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-2_000:]
+    return ""
+
+
+def _ask_simulator(place: Path, *, seeds: int, replicas: int) -> str:
+    """The first seed that fails, with its rule."""
+    for first in range(0, seeds, _CHUNK):
+        last = min(first + _CHUNK, seeds) - 1
+        arguments = ["--seeds", f"{first}..{last}", "--replicas", str(replicas), "--operations", str(OPERATIONS)]
+        try:
+            done = _run(place, "levrier.cluster", "simulate", *arguments, "--json", seconds=SIMULATION_SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"seeds {first}..{last}: no end"
+        if done.returncode == 0:
+            continue
+        assert done.returncode == 1, done.stdout[-2_000:] + done.stderr[-2_000:]
+        summary: dict[str, Any] = json.loads(done.stdout)
+        worst = summary["failures"][0]
+        return f"seed {worst['seed']}: {worst['rule']}"
+    return ""
+
+
+_CHUNK = 20
