@@ -101,7 +101,7 @@ async def run_scale(settings: ScaleSettings, *, tell: Tell = lambda _line: None)
             resident = _resident(node.pid)
             lists = await _list(node)
             began = time.perf_counter()
-            await node.end()
+            await asyncio.to_thread(node.end, START_SECONDS)
             end_seconds = time.perf_counter() - began
         snapshot = GroupPaths(data / "metadata").snapshot
         snapshot_size = snapshot.stat().st_size if snapshot.exists() else 0
@@ -272,7 +272,7 @@ async def _restart(data: Path, *, kill: bool, tell: Tell) -> float:
             await client.ping()
         seconds = time.perf_counter() - began
         tell(f"started again in {seconds:.1f} s")
-        await (node.kill() if kill else node.end())
+        await asyncio.to_thread(node.kill if kill else node.end)
     return seconds
 
 
@@ -285,11 +285,11 @@ async def _client(node: NodeProcess) -> Client:
 @asynccontextmanager
 async def _node(data: Path) -> AsyncIterator[NodeProcess]:
     """A node that does not outlive the block."""
-    node = await NodeProcess.start(data, ready_seconds=START_SECONDS)
+    node = await asyncio.to_thread(NodeProcess.start, data, ready_seconds=START_SECONDS)
     try:
         yield node
     finally:
-        await node.kill()
+        node.kill()
 
 
 def _resident(pid: int) -> int:

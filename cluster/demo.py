@@ -53,17 +53,17 @@ async def run_demo(folder: Path, *, operations: int, kills: int, tell: Tell) -> 
     name, connect = _writer()
     tell(f"clients: {name}")
     written = _Written()
-    node = await NodeProcess.start(folder / "node")
+    node = await asyncio.to_thread(NodeProcess.start, folder / "node")
     tell(f"started a node: {node.address}, pid {node.pid}")
     try:
         for number in range(1, kills + 1):
             await _load_until_killed(node, connect, written, prefix=f"demo-{number}", operations=operations)
             tell(f"kill -9, {number} of {kills}, after {len(written.acknowledged)} acknowledged writes")
-            node = await NodeProcess.start(folder / "node", listen=node.address)
+            node = await asyncio.to_thread(NodeProcess.start, folder / "node", listen=node.address)
             tell(f"started again: pid {node.pid}")
         outcome = await _compare(node, written, name)
     finally:
-        await node.end()
+        await asyncio.to_thread(node.end)
     return outcome
 
 
@@ -90,7 +90,7 @@ async def _load_until_killed(
     finished = asyncio.create_task(enough.wait())
     done, _ = await asyncio.wait([finished, *writers], return_when=asyncio.FIRST_COMPLETED)
     await asyncio.sleep(random.random() * 0.02)  # Anywhere inside a write.
-    await node.kill()
+    node.kill()
     finished.cancel()
     for task in writers:
         task.cancel()

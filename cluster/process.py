@@ -1,16 +1,28 @@
-"""A node in a process of its own, as a parent sees it: started, ready, killed, ended."""
+"""A node in a process of its own, as a parent sees it: started, ready, killed, paused, ended.
 
-import asyncio
+Everything here blocks for a moment at most, save waiting for the ready line and for the end; a coroutine does those in a
+thread (`asyncio.to_thread`). A process is in a session of its own: Ctrl-C of its parent's terminal is the parent's affair.
+"""
+
 import os
+import selectors
 import signal
+import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
-READY_SECONDS = 30.0
-ROOT_VARIABLES = "IGGY_ROOT_"
-TAIL_LINES = 5
+READY_SECONDS: Final = 30.0
+END_SECONDS: Final = 30.0
+TAIL_LINES: Final = 5
+READY: Final = b"ready "
+
+_OURS: Final = ("IGGY_ROOT_", "LEVRIER_")
+"""Settings of the person who runs this; a node that we start is configured by us alone."""
+
+_CHUNK: Final = 4_096
 
 
 class NodeDidNotStart(Exception):
@@ -18,59 +30,48 @@ class NodeDidNotStart(Exception):
 
 
 class NodeProcess:
-    """One `levrier serve`. Made by `start`, which returns when it serves."""
+    """One `levrier serve`. `arguments` are those behind `serve`; its log is appended to the file `log`.
 
-    def __init__(self, process: asyncio.subprocess.Process, facts: dict[str, str], log: Path) -> None:
-        self._process = process
-        self._facts = facts
+    `wait_until_ready` returns when it serves. The root user is iggy / iggy unless `environment` says otherwise, whatever the
+    environment of this process names.
+    """
+
+    def __init__(self, arguments: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> None:
         self.log = log
+        self._what = " ".join(arguments)
+        self._facts: dict[str, str] = {}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        with log.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "levrier.cluster", "serve", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env={**inherited, **(environment or {})},
+                start_new_session=True,
+            )
 
     @classmethod
-    async def start(
-        cls,
-        data: Path,
-        *,
-        listen: str = "127.0.0.1:0",
-        arguments: Sequence[str] = (),
-        ready_seconds: float = READY_SECONDS,
-    ) -> Self:
-        """Start it on `data`; its log goes to `data/../NAME.log`. Raises `NodeDidNotStart` with the end of that log.
+    def start(cls, data: Path, *, listen: str = "127.0.0.1:0", ready_seconds: float = READY_SECONDS) -> Self:
+        """A node of its own on `data`, ready; its log goes to `data/../NAME.log`. Raises `NodeDidNotStart`."""
+        process = cls(["--data", str(data), "--listen", listen], log=data.with_suffix(".log"))
+        process.wait_until_ready(ready_seconds)
+        return process
 
-        The root user is iggy / iggy, whatever the environment of this process names.
-        """
-        log = data.with_suffix(".log")
-        with log.open("ab") as stderr:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "levrier.cluster",
-                "serve",
-                "--data",
-                str(data),
-                "--listen",
-                listen,
-                *arguments,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=stderr,
-                env={name: value for name, value in os.environ.items() if not name.startswith(ROOT_VARIABLES)},
-            )
-        assert process.stdout is not None
-        try:
-            line = await asyncio.wait_for(process.stdout.readline(), ready_seconds)
-        except TimeoutError:
-            line = b""
-        if not line.startswith(b"ready "):
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
-            tail = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-TAIL_LINES:]
-            raise NodeDidNotStart("\n".join([f"the node on {data} ended with status {process.returncode}", *tail]))
-        facts = dict(word.split("=", 1) for word in line.decode().split()[1:])
-        return cls(process, facts, log)
+    def wait_until_ready(self, seconds: float = READY_SECONDS) -> None:
+        """Wait for its ready line. Raises `NodeDidNotStart` with the end of its log; it does not run then."""
+        line = self._ready_line(seconds)
+        if line is None:
+            late = self._process.poll() is None
+            self.kill()
+            tail = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-TAIL_LINES:]
+            end = f"said nothing for {seconds:g} s" if late else f"ended with status {self._process.returncode}"
+            raise NodeDidNotStart("\n".join([f"levrier serve {self._what} {end}", *tail]))
+        self._facts = dict(word.split("=", 1) for word in line.decode().split()[1:] if "=" in word)
 
     @property
     def address(self) -> str:
-        """`host:port` of its clients."""
+        """`host:port` of its clients, once it is ready."""
         return self._facts["tcp"]
 
     @property
@@ -83,14 +84,62 @@ class NodeProcess:
         """Its process id."""
         return self._process.pid
 
-    async def kill(self) -> None:
-        """kill -9, at once; returns when it is gone."""
-        if self._process.returncode is None:
-            self._process.kill()
-        await self._process.wait()
+    @property
+    def running(self) -> bool:
+        """Whether the process is there; one that is paused is."""
+        return self._process.poll() is None
 
-    async def end(self) -> int:
-        """SIGTERM; its exit status."""
-        if self._process.returncode is None:
-            self._process.send_signal(signal.SIGTERM)
-        return await self._process.wait()
+    @property
+    def status(self) -> int | None:
+        """What it exited with, the negative number of a signal that killed it; None while it runs."""
+        return self._process.poll()
+
+    def kill(self) -> None:
+        """kill -9, at once; returns when it is gone. A process that is gone already is left alone."""
+        self._process.kill()
+        self._wait()
+
+    def end(self, seconds: float = END_SECONDS) -> int:
+        """SIGTERM; its exit status. One that is paused or takes longer than `seconds` is killed."""
+        self.resume()
+        self._process.terminate()
+        try:
+            return self._wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._wait()
+
+    def ask_to_end(self) -> None:
+        """SIGTERM, without waiting: for several that end at the same time."""
+        self.resume()
+        self._process.terminate()
+
+    def pause(self) -> None:
+        """SIGSTOP: it stands still with its sockets open."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def _wait(self, seconds: float | None = None) -> int:
+        status = self._process.wait(seconds)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        return status
+
+    def _ready_line(self, seconds: float) -> bytes | None:
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + seconds
+        line = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while not line.endswith(b"\n"):
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    return None
+                chunk = os.read(self._process.stdout.fileno(), _CHUNK)
+                if not chunk:
+                    self._wait()
+                    return None
+                line += chunk
+        return line if line.startswith(READY) else None

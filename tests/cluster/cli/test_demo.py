@@ -1,6 +1,5 @@
 """`levrier demo`: a short one, told to its end by real processes."""
 
-import asyncio
 import json
 import socket
 from pathlib import Path
@@ -34,6 +33,8 @@ def test_a_node_that_does_not_start_is_told_with_the_end_of_its_log(tmp_path: Pa
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         with pytest.raises(NodeDidNotStart) as failed:
-            asyncio.run(NodeProcess.start(tmp_path / "data", listen=address))
-    assert str(failed.value).startswith(f"the node on {tmp_path / 'data'} ended with status 15\n")
+            NodeProcess.start(tmp_path / "data", listen=address)
+    assert str(failed.value).startswith(
+        f"levrier serve --data {tmp_path / 'data'} --listen {address} ended with status 15\n"
+    )
     assert f"cannot listen on {address}" in str(failed.value)
