@@ -4,17 +4,24 @@ async def test_my_service(levrier_server):
     client = IggyClient(levrier_server.address)
     await client.connect()
     await client.login_user("iggy", "iggy")
+
+@pytest.mark.levrier_cluster(nodes=3)
+def test_my_service_survives(levrier_cluster):
+    levrier_cluster.kill(levrier_cluster.primary())
+    levrier_cluster.wait_for_primary()
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 if TYPE_CHECKING:
-    from levrier.cluster.testing import Server
+    from levrier.cluster.testing import Cluster, Server
+
+_MARK: Final = "levrier_cluster"
 
 
 def _server() -> Iterator[Server]:
@@ -34,3 +41,33 @@ def levrier_server() -> Iterator[Server]:
 def levrier_server_session() -> Iterator[Server]:
     """One node for the whole test run: faster, and shared, so use names of your own."""
     yield from _server()
+
+
+@pytest.fixture
+def levrier_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Three nodes of this test's own, in processes that can be killed, paused and cut; a primary serves.
+
+    The mark `levrier_cluster` gives other arguments to `levrier.cluster.testing.Cluster`, such as `nodes=5`.
+    """
+    mark = request.node.get_closest_marker(_MARK)
+    yield from _cluster(**(mark.kwargs if mark is not None else {}))
+
+
+@pytest.fixture(scope="session")
+def levrier_cluster_session() -> Iterator[Cluster]:
+    """Three nodes for the whole test run: faster, and shared. What one test kills the next one finds dead."""
+    yield from _cluster()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the mark known."""
+    config.addinivalue_line(
+        "markers", f"{_MARK}(nodes=3, heartbeat='2 s', settings=...): what levrier_cluster is made of"
+    )
+
+
+def _cluster(**arguments: Any) -> Iterator[Cluster]:
+    from levrier.cluster.testing import Cluster  # noqa: PLC0415
+
+    with Cluster(**arguments) as cluster:
+        yield cluster

@@ -8,6 +8,8 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.processes import ROOT
 
 USER_SECONDS = 120.0
@@ -41,6 +43,35 @@ def test_still_the_same(levrier_server_session):
 """
 
 
+CLUSTER_TESTS = """
+import socket
+
+import pytest
+
+
+def reach(cluster):
+    host, port = cluster.address(0).split(":")
+    socket.create_connection((host, int(port))).close()
+
+
+@pytest.mark.levrier_cluster(nodes=1, username="admin", password="a-password")
+def test_as_the_mark_says(levrier_cluster):
+    assert levrier_cluster.nodes == 1
+    assert levrier_cluster.username == "admin"
+    reach(levrier_cluster)
+
+
+def test_three_for_all(levrier_cluster_session):
+    assert levrier_cluster_session.nodes == 3
+    assert levrier_cluster_session.primary() is not None
+    reach(levrier_cluster_session)
+
+
+def test_still_the_same(levrier_cluster_session):
+    reach(levrier_cluster_session)
+"""
+
+
 def run_python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, timeout=USER_SECONDS, cwd=cwd, check=False
@@ -52,6 +83,15 @@ def test_both_fixtures_in_somebody_elses_tests(tmp_path: Path) -> None:
     ended = run_python("-m", "pytest", "-q", *PLUGIN, "-W", "error", str(tmp_path), cwd=tmp_path)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "4 passed" in ended.stdout
+
+
+@pytest.mark.process
+def test_the_cluster_fixtures_in_somebody_elses_tests(tmp_path: Path) -> None:
+    (tmp_path / "test_user.py").write_text(CLUSTER_TESTS)
+    arguments = ("-q", *PLUGIN, "-W", "error", "--strict-markers", str(tmp_path))
+    ended = run_python("-m", "pytest", *arguments, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "3 passed" in ended.stdout
 
 
 def test_a_run_that_does_not_use_them_imports_nothing_of_levrier(tmp_path: Path) -> None:
