@@ -79,6 +79,7 @@ class Booted:
             commit_known=self.durable.commit_max,
             voter=self.durable.voter,
             born=self.durable.phase is Phase.BORN,
+            log_cut=self.durable.log_cut,
         )
 
     @property
@@ -94,6 +95,25 @@ class Booted:
         """Release the files of a node that will not run."""
         self.journal.close()
         self.directory.close()
+
+
+class _CutNote:
+    """Has the superblock say that the log was cut, before it is: the next boot finds zeros there and no reason to doubt.
+
+    The record stands until a view was adopted or started, and its log is held (D-24). One node alone asks nobody, and a
+    member that is not born yet has acknowledged nothing.
+    """
+
+    def __init__(self, superblock: SuperblockStore, durable: VsrState) -> None:
+        self._superblock = superblock
+        self.record = durable
+
+    def write(self) -> None:
+        """The log is about to be cut."""
+        record = self.record
+        if record.replica_count > 1 and record.phase is Phase.BORN and not record.log_cut:
+            self.record = replace(record, log_cut=True)
+            self._superblock.write(self.record)
 
 
 def boot(config: NodeConfig, *, storage: Storage, entropy: Entropy, hashing: Hashing = hash_password) -> Booted:
@@ -144,7 +164,9 @@ def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entrop
     _insist(check_pairing(durable, pairing, file=paths.snapshot))
     if durable.phase is Phase.BORN and not storage.exists(paths.journal):
         raise JournalMissing(file=paths.journal, beside="the cluster was born")
-    journal = _open_journal(config, storage, paths, pairing.op, entropy)
+    cut = _CutNote(superblock, durable)
+    journal = _open_journal(config, storage, paths, pairing.op, entropy, before_cut=cut.write)
+    durable = cut.record
     try:
         if durable.phase is Phase.PREPARED and config.replica_count == 1:
             # Only now: a member that is born has a log, so a missing one is known to be lost.
@@ -207,7 +229,13 @@ def _collector_at_rest() -> Iterator[None]:
 
 
 def _open_journal(
-    config: NodeConfig, storage: Storage, paths: GroupPaths, snapshot_op: int, entropy: Entropy
+    config: NodeConfig,
+    storage: Storage,
+    paths: GroupPaths,
+    snapshot_op: int,
+    entropy: Entropy,
+    *,
+    before_cut: Callable[[], None],
 ) -> PrepareJournal:
     return PrepareJournal.open(
         storage,
@@ -216,6 +244,7 @@ def _open_journal(
         snapshot_op=snapshot_op,
         slots=config.journal_slots,
         epoch_source=lambda: int.from_bytes(entropy(8), "little"),
+        before_cut=before_cut,
     )
 
 

@@ -103,11 +103,13 @@ class PrepareJournal:
         slots: int,
         epoch_source: Callable[[], int],
         preallocate_step: int = PREALLOCATE_STEP,
+        before_cut: Callable[[], None] | None = None,
     ) -> PrepareJournal:
         """Open the log at `path`, or create an empty one.
 
         `snapshot_op` is the op of the snapshot (0 if none): entries at or below it may be overwritten. `epoch_source`
-        gives a random number of 64 bits at each call. A torn tail is cut, which `cut_offset` and `cut_bytes` then tell;
+        gives a random number of 64 bits at each call. A torn tail is cut, which `cut_offset` and `cut_bytes` then tell, and
+        before a byte of it is gone `before_cut` is called (D-24);
         `JournalDamaged` (file untouched), `UnsupportedVersion` or `ForeignJournal` otherwise; `InvalidInput` for a slot
         count that is 0 or too small for what the log holds.
         """
@@ -124,7 +126,7 @@ class PrepareJournal:
         )
         try:
             if storage.exists(path):
-                journal._load()
+                journal._load(before_cut)
             else:
                 journal._rewrite([])
         except BaseException:
@@ -372,13 +374,15 @@ class PrepareJournal:
         assert self._file is not None, "the log is closed"
         return self._file
 
-    def _load(self) -> None:
+    def _load(self, before_cut: Callable[[], None] | None) -> None:
         file = self._storage.open(self._path, create=False)
         try:
             found = scan(file, path=self._path, group=self._group)
             self._refuse_if_shortened(file.size(), found)
             for header, offset in found.entries:
                 self._index_scanned(header, offset)
+            if found.cut_bytes and before_cut is not None:
+                before_cut()
             self._make_durable(file, found)
             self._allocated = file.size()
         except BaseException:

@@ -5,8 +5,8 @@ is damaged: rename is atomic, so damage is bit rot, and the lost copy may have b
 
 Record, little-endian: u32 magic, u16 version 1, u16 zero, u64 sequence, u64 zero, u32 payload length (<= 4096), payload,
 u64 XXH3 of everything before. Payload lengths: 58 (no offset frontier), 66 (persistence 3.5), 84 (birth specification: the 66
-bytes, then u128 birth id, u8 phase, u8 voter). The shorter two come from members of a cluster that knew no birth: they read
-as born voters with birth id 0.
+bytes, then u128 birth id, u8 phase, u8 flags: 1 voter, 2 log cut). The shorter two come from members of a cluster that knew
+no birth: they read as born voters with birth id 0.
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ _SIZE_WITHOUT_FRONTIER = _STATE.size
 _SIZE_WITHOUT_BIRTH = _SIZE_WITHOUT_FRONTIER + _STATE_FRONTIER.size
 STATE_SIZE: Final = _SIZE_WITHOUT_BIRTH + _STATE_BIRTH.size
 
+_FLAG_VOTER: Final = 1
+_FLAG_LOG_CUT: Final = 2
+
 assert _SIZE_WITHOUT_FRONTIER == 58
 assert _SIZE_WITHOUT_BIRTH == 66
 assert STATE_SIZE == 84
@@ -70,6 +73,7 @@ class VsrState:
 
     `cluster`, `replica_id` and `replica_count` are identity; `log_view <= view`; `commit_max` is a lower bound only;
     `checkpoint_op` (0 = none) and `checkpoint_checksum` name the paired snapshot; `offset_frontier` is for data groups.
+    `log_cut`: a boot cut bytes off the log, and no view has told since what they may have been (D-24).
     """
 
     cluster: int
@@ -84,10 +88,12 @@ class VsrState:
     birth_id: int = 0
     phase: Phase = Phase.BORN
     voter: bool = True
+    log_cut: bool = False
 
     def encode(self) -> bytes:
         """The 84 payload bytes."""
         assert self.log_view <= self.view, (self.log_view, self.view)
+        flags = self.voter * _FLAG_VOTER | self.log_cut * _FLAG_LOG_CUT
         return b"".join(
             (
                 _STATE.pack(
@@ -101,7 +107,7 @@ class VsrState:
                     self.checkpoint_checksum.to_bytes(16, "little"),
                 ),
                 _STATE_FRONTIER.pack(self.offset_frontier),
-                _STATE_BIRTH.pack(self.birth_id.to_bytes(16, "little"), self.phase, self.voter),
+                _STATE_BIRTH.pack(self.birth_id.to_bytes(16, "little"), self.phase, flags),
             )
         )
 
@@ -114,13 +120,13 @@ class VsrState:
         cluster, replica_id, replica_count, view, log_view, commit_max, op, checksum = _STATE.unpack_from(payload)
         if log_view > view:
             raise SuperblockUndecodable(file=file, reason=f"log_view {log_view} is above view {view}")
-        frontier, birth_id, phase, voter = 0, bytes(16), int(Phase.BORN), 1
+        frontier, birth_id, phase, flags = 0, bytes(16), int(Phase.BORN), _FLAG_VOTER
         if size >= _SIZE_WITHOUT_BIRTH:
             (frontier,) = _STATE_FRONTIER.unpack_from(payload, _SIZE_WITHOUT_FRONTIER)
         if size == STATE_SIZE:
-            birth_id, phase, voter = _STATE_BIRTH.unpack_from(payload, _SIZE_WITHOUT_BIRTH)
-        if phase not in _PHASES or voter not in {0, 1}:
-            raise SuperblockUndecodable(file=file, reason=f"birth phase {phase}, voter {voter}")
+            birth_id, phase, flags = _STATE_BIRTH.unpack_from(payload, _SIZE_WITHOUT_BIRTH)
+        if phase not in _PHASES or flags & ~(_FLAG_VOTER | _FLAG_LOG_CUT):
+            raise SuperblockUndecodable(file=file, reason=f"birth phase {phase}, flags {flags:#x}")
         return cls(
             cluster=int.from_bytes(cluster, "little"),
             replica_id=replica_id,
@@ -133,7 +139,8 @@ class VsrState:
             offset_frontier=frontier,
             birth_id=int.from_bytes(birth_id, "little"),
             phase=_PHASES[phase],
-            voter=bool(voter),
+            voter=bool(flags & _FLAG_VOTER),
+            log_cut=bool(flags & _FLAG_LOG_CUT),
         )
 
 

@@ -264,7 +264,12 @@ class ConsensusActor(NodeActor):
 
     def _persist_view(self, effect: effects.PersistView) -> None:
         self._superblock.tell(
-            superblock_messages.PersistView(view=effect.view, log_view=effect.log_view, commit_max=effect.commit_max)
+            superblock_messages.PersistView(
+                view=effect.view,
+                log_view=effect.log_view,
+                commit_max=effect.commit_max,
+                settles_cut=effect.settles_cut,
+            )
         )
 
     def _report(self, effect: effects.Report) -> None:

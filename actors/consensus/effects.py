@@ -143,11 +143,12 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class PersistView:
-    """Make the pair durable in the superblock."""
+    """Make the pair durable in the superblock; `settles_cut`: the log counts as cut no longer (D-24)."""
 
     view: int
     log_view: int
     commit_max: int
+    settles_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

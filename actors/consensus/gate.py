@@ -16,19 +16,36 @@ BACKOFF_TICKS_MAX: Final = 100
 
 
 def needs_persist(state: ReplicaState) -> bool:
-    """Whether what may be written differs from the durable pair. `commit_max` alone never needs a write."""
+    """Whether what may be written differs from what is durable. `commit_max` alone never needs a write."""
     gate = state.gate
-    return (state.view, _log_view_held(state)) != (gate.view_durable, gate.log_view_durable)
+    return (state.view, _log_view_held(state)) != (gate.view_durable, gate.log_view_durable) or _settles_cut(state)
 
 
 def holds_announced(state: ReplicaState) -> bool:
-    """Whether the log that the view was announced with is durably here, up to its head.
+    """Whether the log that the view was announced with is durably here, all of it up to its head.
 
-    Until then the log_view is not written: after a restart this replica would vote with the rank of a log that it does not
-    have, and its vote would leave out what that log holds and others acknowledged.
+    Until then the log_view is not written. Section 8.9 writes it at adoption, and a restart loses what the view named: the
+    replica would vote with the rank of a log that it does not have, and a merge takes what the highest rank does not hold
+    for left out by that view (8.5). This order keeps what a merge needs of every voter, that *an op acknowledged in a view
+    up to its durable log_view is in its log or its snapshot*:
+
+    * An acknowledgement waits for the durable log_view (`may_send`, D-11). So whoever acknowledged in view v has rank v
+      after any restart, and a quorum that committed in v meets every quorum of votes in a member that has the op and the
+      rank. One that crashes before has rank u < v, and acknowledged nothing in between.
+    * Adoption cuts only what the announced log contradicts (8.8), never a committed op. So with rank u it still holds
+      what it acknowledged up to u; with rank v it holds the log of v, which contains whatever was committed before.
+    * A vote before the log has come carries rank v from memory, with the announced headers, absent and not nacked. That
+      is true now and stays true of view v; after a crash the replica votes in a later view only, with rank u.
+    * All of it, not the head alone: a log with a hole from an earlier disk may hold the head already. A snapshot counts
+      for everything it covers (11), and so it ends the wait of a replica that was left behind.
     """
-    op = state.view_head
-    return op <= state.commit_min or (op not in state.unverified and state.mirror.is_durable(op))
+    head = state.view_head
+    if head <= state.commit_min:
+        return True
+    mirror, unverified = state.mirror, state.unverified
+    if head in unverified or not mirror.is_durable(head):
+        return False  # Repair comes from below, so this answers for a log that is far behind.
+    return all(op not in unverified and mirror.is_durable(op) for op in range(state.commit_min + 1, head))
 
 
 def _log_view_held(state: ReplicaState) -> int:
@@ -36,6 +53,14 @@ def _log_view_held(state: ReplicaState) -> int:
     if state.log_view == gate.log_view_durable or holds_announced(state):
         return state.log_view
     return gate.log_view_durable
+
+
+def _settles_cut(state: ReplicaState) -> bool:
+    """Whether the mark of a cut log may go: a view told what its log is, and that is held.
+
+    Not before it is held. A restart forgets what the view named, and would then deny what it names and this disk lacks.
+    """
+    return state.gate.cut_durable and not state.log_cut and state.truncation is None and holds_announced(state)
 
 
 def may_send(state: ReplicaState) -> bool:
@@ -75,12 +100,15 @@ def _persist(state: ReplicaState) -> None:
     if state.truncation is not None and state.log_view != gate.log_view_durable:
         return
     log_view = _log_view_held(state)
-    if (state.view, log_view) == (gate.view_durable, gate.log_view_durable) and state.commit_max <= gate.commit_durable:
+    settles_cut = _settles_cut(state)
+    is_durable = (state.view, log_view) == (gate.view_durable, gate.log_view_durable)
+    if is_durable and state.commit_max <= gate.commit_durable and not settles_cut:
         return
     gate.in_flight = (state.view, log_view)
     gate.commit_in_flight = state.commit_max
+    gate.cut_in_flight = settles_cut
     await_disk(state)
-    state.effects.append(PersistView(state.view, log_view, state.commit_max))
+    state.effects.append(PersistView(state.view, log_view, state.commit_max, settles_cut))
 
 
 def note_persisted(state: ReplicaState, view: int, log_view: int) -> None:
@@ -89,6 +117,7 @@ def note_persisted(state: ReplicaState, view: int, log_view: int) -> None:
     assert gate.in_flight == (view, log_view), "one superblock write at a time"
     gate.in_flight = None
     gate.commit_durable = max(gate.commit_durable, gate.commit_in_flight)
+    gate.cut_durable = gate.cut_durable and not gate.cut_in_flight
     gate.failures = 0
     gate.retry_tick = 0
     gate.view_durable = max(gate.view_durable, view)
@@ -117,7 +146,7 @@ def retry_persist(state: ReplicaState) -> None:
         )
         return
     if needs_persist(state):
-        may_send(state)
+        _persist(state)
 
 
 def await_disk(state: ReplicaState) -> None:

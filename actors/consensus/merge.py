@@ -3,6 +3,10 @@
 The senders at the highest `log_view` are canonical: theirs is the newest log that was ever installed. Above the commit point
 an op is discarded only when so many replicas deny it that it cannot have been committed; at or below it nothing is ever
 discarded (I7): such a contradiction is a deadlock, for the next view or an operator to resolve.
+
+Deviation: a canonical log that was cut at a boot does not bound the new one (D-24). What lies above its head is decided as
+every other op is, up to the first one that nobody holds: that one has to be denied by a quorum too, or every member has to
+have voted, for then no vote can bring it any more.
 """
 
 from collections.abc import Sequence
@@ -17,13 +21,18 @@ from levrier.wire.prepare import identity_checksum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote:
-    """One replica's DoViewChange."""
+    """One replica's DoViewChange. `is_cut`: its log was cut at a boot, so what it does not hold it does not deny (D-24)."""
 
     replica: int
     log_view: int
     op: int
     commit: int
     suffix: Suffix
+    is_cut: bool = False
+
+    def denies(self, op: int) -> bool:
+        """Whether the sender says, by a nack or by where its head is, that it never held an op."""
+        return not self.is_cut and (self.op < op or self.suffix.nacks(op))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +86,10 @@ def merge(votes: Sequence[Vote], *, replica_count: int, abstaining: int = 0) -> 
         return AwaitingQuorum()
     log_view = max(vote.log_view for vote in votes)
     commit_max = commit_point(votes)
-    head = max(commit_max, *(vote.op for vote in votes if vote.log_view == log_view))
+    canonical = [vote for vote in votes if vote.log_view == log_view]
+    head = max(commit_max, *(vote.op for vote in canonical))
+    if any(vote.is_cut for vote in canonical):
+        head = max(head, *(vote.op for vote in votes)) + 1
     if head == 0:
         return Ready(head=0, commit_max=0)
     headers: list[PrepareHeader] = []
@@ -86,6 +98,9 @@ def merge(votes: Sequence[Vote], *, replica_count: int, abstaining: int = 0) -> 
         if tally.nacks >= quorums.nack:
             if op <= commit_max:
                 return Deadlocked(op)
+            head = op - 1
+            break
+        if op > max(vote.op for vote in votes) and op > commit_max and len(votes) + abstaining == replica_count:
             head = op - 1
             break
         if tally.conflict or tally.canonical is None or tally.copies == 0:
@@ -126,15 +141,16 @@ def _count(votes: Sequence[Vote], op: int, log_view: int) -> _Tally:
             canonical = header
         elif header.checksum != canonical.checksum:
             conflict = True
+    is_known = canonical is not None or not all(vote.is_cut for vote in votes if vote.log_view == log_view)
     copies = nacks = 0
     for vote in votes:
         header = vote.suffix.header(op)
-        if vote.op < op or vote.suffix.nacks(op):
+        if vote.denies(op):
             nacks += 1
         elif header is not None and _is_valid(header):
             same = canonical is not None and header.checksum == canonical.checksum
             copies += same and vote.suffix.offers(op)
-            nacks += vote.log_view < log_view and not same
+            nacks += vote.log_view < log_view and not same and is_known
     return _Tally(canonical, conflict, copies, nacks)
 
 

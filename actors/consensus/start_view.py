@@ -114,6 +114,7 @@ def _start(state: ReplicaState, pending: PendingLog, bodies: list[Prepare]) -> N
         observe_timestamp(state, header.timestamp)
     state.log_view = state.view
     state.view_head = 0
+    state.log_cut = False
     timeouts = state.timeouts
     for timer in (
         timeouts.view_change_status,
@@ -222,6 +223,8 @@ def _is_acceptable(state: ReplicaState, header: StartViewHeader) -> bool:
         return False
     if header.view == state.log_view and header.op < state.commit_min:
         return False
+    if state.log_cut and header.view == state.log_view and header.incarnation != config.incarnation:
+        return False  # It may be older than what was cut, and says then that there was nothing (D-24).
     return not (
         state.status is Status.RECOVERING
         and header.incarnation
@@ -252,6 +255,10 @@ def _adopt(state: ReplicaState, header: StartViewHeader, names: dict[int, Prepar
     state.commit_max = max(state.commit_max, header.commit)
     state.view_commit = header.commit
     state.adopted = names
+    if state.log_cut:
+        # Of the view that it was in already, only the answer to this boot's own question gets here.
+        state.log_cut = False
+        state.view_head = header.op
     if not same_log:
         state.view_head = header.op
         state.heartbeat_timestamp = 0

@@ -133,6 +133,9 @@ class RecoveredState:
     born: bool = True
     """False until the birth of the cluster is durable here: then nothing is taken part in (birth)."""
 
+    log_cut: bool = False
+    """A boot, this one or an earlier one, cut bytes off the log, and no view has told since what they were (D-24)."""
+
     @property
     def head_op(self) -> int:
         """The op of the head of the log, or of the snapshot when the log holds nothing above it."""
@@ -172,6 +175,10 @@ class GateState:
     commit_durable: int = 0
     """A commit point that the superblock names, at least."""
     commit_in_flight: int = 0
+    cut_durable: bool = False
+    """The superblock says that the log was cut; outlives `ReplicaState.log_cut` until the log of the view is held."""
+    cut_in_flight: bool = False
+    """The write under way takes that back."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -332,6 +339,9 @@ class ReplicaState:
     pending: PendingLog | None = None
     view_head: int = 0
     """The head that the present view was announced with; 0 for a view that this replica started, or was in at boot."""
+    log_cut: bool = False
+    """What the log lacks may have been acknowledged and then cut at boot, so a vote denies nothing: neither by a nack nor by
+    where its head is. Until a view is adopted or started, whose log is known not to depend on this disk (D-24)."""
     view_commit: int = 0
     """The commit point that the present view was announced with."""
     adopted: dict[int, PrepareHeader] = field(default_factory=dict)
@@ -452,13 +462,17 @@ def recovered_replica(
             view_change_ticks=config.view_change_ticks,
         ),
         gate=GateState(
-            view_durable=recovered.view, log_view_durable=recovered.log_view, commit_durable=recovered.commit_known or 0
+            view_durable=recovered.view,
+            log_view_durable=recovered.log_view,
+            commit_durable=recovered.commit_known or 0,
+            cut_durable=recovered.log_cut,
         ),
         checkpoint=CheckpointState(
             snapshot_op=recovered.snapshot_op, snapshot_size=recovered.snapshot_size, log_size=recovered.log_size
         ),
         voter=recovered.voter,
         born=recovered.born,
+        log_cut=recovered.log_cut,
         next_nonce=config.incarnation & (1 << 64) - 1,
     )
     begin(state)
@@ -472,7 +486,7 @@ def begin(state: ReplicaState) -> None:
     """
     state.ceded_primaryship = False
     state.status = Status.NORMAL
-    has_past = state.sequencer > 0 or state.view > 0 or not state.voter
+    has_past = state.sequencer > 0 or state.view > 0 or not state.voter or state.log_cut
     if not state.born:
         state.status = Status.RECOVERING
         state.ceded_primaryship = True

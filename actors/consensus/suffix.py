@@ -57,12 +57,13 @@ def build_suffix(
     journal_header: Callable[[int], PrepareHeader | None],
     adopted: Mapping[int, PrepareHeader],
     silent: Collection[int] = (),
+    denies: bool = True,
 ) -> Suffix:
     """The suffix of a replica whose head is `op` and whose commit point is `commit`.
 
     `adopted` are the headers that a backup's view named, by op, blanks included; a primary-elect's own merge is never put
     in. A suffix wider than `DVC_HEADERS_MAX` loses its lowest ops. An op in `silent` is held, but cannot be vouched for: it is
-    blank without a nack (D-16).
+    blank without a nack (D-16). Without `denies` nothing is nacked at all: the log was cut (D-24).
     """
     head = max(op, max(adopted, default=0))
     floor = max(commit, 1, head - DVC_HEADERS_MAX + 1)
@@ -80,6 +81,6 @@ def build_suffix(
             headers.append(named)
         else:
             headers.append(PrepareHeader.blank(slot))
-            if slot > commit and slot not in silent:
+            if denies and slot > commit and slot not in silent:
                 nack |= 1 << index
     return Suffix(head=head, headers=tuple(headers), present=present, nack=nack)

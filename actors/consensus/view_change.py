@@ -13,7 +13,7 @@ from levrier.actors.consensus.gate import may_send
 from levrier.actors.consensus.merge import Ready, Vote, merge
 from levrier.actors.consensus.repair import close_session
 from levrier.actors.consensus.state import Owed, PendingLog, ReplicaState, Status, Unsettled
-from levrier.actors.consensus.suffix import Suffix, build_suffix
+from levrier.actors.consensus.suffix import DVC_HEADERS_MAX, Suffix, build_suffix
 from levrier.actors.consensus.transfer import cancel as cancel_transfer
 from levrier.actors.consensus.verified import chains
 from levrier.wire.errors import WireError
@@ -139,8 +139,16 @@ def own_vote(state: ReplicaState) -> Vote:
         journal_header=state.mirror.header,
         adopted={each: header for each, header in state.adopted.items() if each <= op},
         silent=state.unverified,
+        denies=not state.log_cut,
     )
-    return Vote(replica=state.config.replica, log_view=state.log_view, op=op, commit=commit, suffix=_chained(suffix))
+    return Vote(
+        replica=state.config.replica,
+        log_view=state.log_view,
+        op=op,
+        commit=commit,
+        suffix=_chained(suffix),
+        is_cut=state.log_cut,
+    )
 
 
 def send_do_view_change(state: ReplicaState, vote: Vote) -> None:
@@ -148,9 +156,26 @@ def send_do_view_change(state: ReplicaState, vote: Vote) -> None:
     if not may_send(state):
         state.owed |= Owed.DO_VIEW_CHANGE
         return
-    suffix = vote.suffix
-    header = do_view_change(state, op=vote.op, commit=vote.commit, nack=suffix.nack, present=suffix.present)
+    op, suffix = _shown(vote)
+    header = do_view_change(state, op=op, commit=vote.commit, nack=suffix.nack, present=suffix.present)
     broadcast(state, header, encode_suffix(suffix.headers))
+
+
+def _shown(vote: Vote) -> tuple[int, Suffix]:
+    """Head and suffix of a vote as they go into the frame.
+
+    Every frame states a head, and a head denies what is above it. So the frame of a cut log states the op above, with a slot
+    that no other vote can have: a blank one whose body is present (D-24).
+    """
+    suffix = vote.suffix
+    if not vote.is_cut:
+        return vote.op, suffix
+    assert not suffix.headers or suffix.head == vote.op
+    assert not suffix.nack
+    op = vote.op + 1
+    headers = (PrepareHeader.blank(op), *suffix.headers)[:DVC_HEADERS_MAX]
+    present = (suffix.present << 1 | 1) & ((1 << len(headers)) - 1)
+    return op, Suffix(head=op, headers=headers, present=present)
 
 
 def complete(state: ReplicaState) -> None:
@@ -204,13 +229,14 @@ def _decode_vote(header: DoViewChangeHeader, body: bytes) -> Vote:
         if timestamp is not None and entry.timestamp >= timestamp:
             raise WireError(f"op {entry.op} is not older than the one above", "suffix")
         timestamp = entry.timestamp
-    suffix = Suffix(
-        head=header.op if headers else 0,
-        headers=headers,
-        present=header.present_bitset,
-        nack=header.nack_bitset,
+    op, present, nack = header.op, header.present_bitset, header.nack_bitset
+    is_cut = bool(headers) and headers[0].is_blank and bool(present & ~nack & 1)
+    if is_cut:
+        op, headers, present, nack = op - 1, headers[1:], present >> 1, 0
+    suffix = Suffix(head=op if headers else 0, headers=headers, present=present, nack=nack)
+    return Vote(
+        replica=header.replica, log_view=header.log_view, op=op, commit=header.commit, suffix=suffix, is_cut=is_cut
     )
-    return Vote(replica=header.replica, log_view=header.log_view, op=header.op, commit=header.commit, suffix=suffix)
 
 
 def _chained(suffix: Suffix) -> Suffix:

@@ -72,7 +72,12 @@ class SuperblockActor(NodeActor):
             self._answer_birth(failure)
 
     def _on_persist_view(self, message: superblock.PersistView) -> None:
-        self._core.merge_view(view=message.view, log_view=message.log_view, commit_max=message.commit_max)
+        self._core.merge_view(
+            view=message.view,
+            log_view=message.log_view,
+            commit_max=message.commit_max,
+            settles_cut=message.settles_cut,
+        )
         self._views_waiting += 1
 
     def _on_record_checkpoint(self, message: superblock.RecordCheckpoint) -> None:

@@ -49,17 +49,20 @@ class SuperblockCore:
         """A disk that stays broken is reported at its first, second, fourth, eighth ... failure."""
         return self._failures & (self._failures - 1) == 0
 
-    def merge_view(self, *, view: int, log_view: int, commit_max: int) -> None:
-        """Have the record say at least this."""
+    def merge_view(self, *, view: int, log_view: int, commit_max: int, settles_cut: bool = False) -> None:
+        """Have the record say at least this. `settles_cut` takes the mark of a cut log away; only a boot sets it."""
         assert log_view <= view, (log_view, view)
         record = self._record
-        if view <= record.view and log_view <= record.log_view and commit_max <= record.commit_max:
+        log_cut = record.log_cut and not settles_cut
+        is_news = view > record.view or log_view > record.log_view or commit_max > record.commit_max
+        if not is_news and log_cut == record.log_cut:
             return
         self._record = replace(
             record,
             view=max(record.view, view),
             log_view=max(record.log_view, log_view),
             commit_max=max(record.commit_max, commit_max),
+            log_cut=log_cut,
         )
 
     def merge_checkpoint(self, *, op: int, checksum: int) -> bool:

@@ -7,11 +7,15 @@ from levrier.persistence.superblock import Phase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistView:
-    """Make (view, log_view) durable. Answered to Consensus by ViewPersisted or ViewPersistFailed."""
+    """Make (view, log_view) durable. Answered to Consensus by ViewPersisted or ViewPersistFailed.
+
+    `settles_cut`: a view has told what the log holds, so that it counts as cut no longer (D-24).
+    """
 
     view: int
     log_view: int
     commit_max: int
+    settles_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

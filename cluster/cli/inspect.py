@@ -185,7 +185,7 @@ def _copy_record(path: Path, copy: Copy, newest: int | None) -> dict[str, object
         "state": _state_of(copy, newest),
         "sequence": copy.sequence if isinstance(copy, Valid) else None,
     }
-    fields = ("replica_id", "replica_count", "view", "log_view", "commit_max", "checkpoint_op", "voter")
+    fields = ("replica_id", "replica_count", "view", "log_view", "commit_max", "checkpoint_op", "voter", "log_cut")
     record.update({field: getattr(state, field) if state is not None else None for field in fields})
     record["cluster"] = f"{state.cluster:032x}" if state is not None else None
     record["birth_id"] = f"{state.birth_id:032x}" if state is not None else None

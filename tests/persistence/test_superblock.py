@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -127,7 +128,16 @@ def test_c038_a_log_view_above_the_view_is_refused() -> None:
     assert "view 5" in str(caught.value)
 
 
-@pytest.mark.parametrize(("at", "value"), [(82, 0), (82, 3), (83, 2)])
+def test_the_last_byte_tells_voter_and_cut_log_apart() -> None:
+    """D-24: each of the four survives, and what an older record says is a log that was not cut."""
+    for voter in (False, True):
+        for log_cut in (False, True):
+            state = replace(STATE, voter=voter, log_cut=log_cut)
+            assert VsrState.decode(state.encode()) == state
+    assert not VsrState.decode(STATE.encode()[:66]).log_cut
+
+
+@pytest.mark.parametrize(("at", "value"), [(82, 0), (82, 3), (83, 4)])
 def test_an_unknown_birth_phase_is_refused(at: int, value: int) -> None:
     payload = bytearray(STATE.encode())
     payload[at] = value

@@ -5,7 +5,17 @@ from levrier.actors.consensus.gate import is_disk_silent, may_send, needs_persis
 from levrier.actors.consensus.replica import Replica
 from levrier.actors.consensus.state import DISK_SILENCE_TICKS, RecoveredState
 from levrier.actors.runtime import ExitStatus
-from tests.actors.consensus.builders import admit, append_and_apply, config_of, of_type, position, replica_of
+from levrier.wire.prepare import Prepare, restamp_view
+from tests.actors.consensus.builders import (
+    admit,
+    append_and_apply,
+    config_of,
+    of_type,
+    position,
+    replica_of,
+    sealed_chain,
+)
+from tests.actors.consensus.peers import acknowledged, member, persists, settle_disk, start_view
 
 
 def moved_to_view_1(failures_max: int = 120) -> Replica:
@@ -157,3 +167,16 @@ def test_a_failing_disk_makes_no_progress() -> None:
     assert is_disk_silent(replica.state)
     replica.on_truncated(1)
     assert not is_disk_silent(replica.state)
+
+
+def test_the_log_view_waits_for_the_whole_announced_log_not_for_its_head() -> None:
+    """D-11, D-16: a hole that the disk had is no log of the view, though the head is there and was named."""
+    chain = sealed_chain(from_op=1, to_op=6, commit=3)
+    held = [prepare for prepare in chain if prepare.header.op != 5]
+    replica = member(1, chain=held, commit=3, view=1)
+    effects = settle_disk(replica, replica.on_frame(*start_view(2, 2, op=6, commit=3, chain=chain[2:])))
+    assert persists(effects) == [(2, 1)]
+    assert acknowledged(effects) == []
+    effects = settle_disk(replica, replica.on_prepare(Prepare.decode(restamp_view(chain[4].frame, 2))))
+    assert persists(effects) == [(2, 2)]
+    assert [op for _, op in acknowledged(effects)] == [4, 5, 6]

@@ -1,5 +1,7 @@
 """What a record says and when it may be tried, as tables."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,3 +109,15 @@ def test_a_disk_that_stays_broken_is_reported_ever_more_rarely() -> None:
         if subject.is_failure_worth_a_line:
             lines.append(number)
     assert lines == [1, 2, 4, 8, 16]
+
+
+def test_only_a_settled_cut_takes_the_mark_away() -> None:
+    """D-24: neither a new view nor a checkpoint does, and settling needs no other news."""
+    core = SuperblockCore(state=replace(IDENTITY, log_cut=True), durable=True)
+    core.merge_view(view=4, log_view=0, commit_max=0)
+    core.merge_checkpoint(op=7, checksum=1)
+    assert core.record.log_cut
+    core.merge_view(view=4, log_view=0, commit_max=0, settles_cut=True)
+    assert not core.record.log_cut
+    core.merge_view(view=5, log_view=0, commit_max=0)
+    assert not core.record.log_cut
