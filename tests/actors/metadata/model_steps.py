@@ -9,6 +9,11 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+from levrier.cluster.simulate.checkers.model import rights as rules
+from levrier.cluster.simulate.checkers.model.layout import block, permissions
+from levrier.cluster.simulate.checkers.model.machine import Key, Model, Step
+from levrier.cluster.simulate.checkers.model.options import Block
+from levrier.cluster.simulate.checkers.model.rights import Rights, StreamRights
 from levrier.wire.body import Body
 from levrier.wire.headers import PrepareHeader
 from levrier.wire.identifiers import Identifier
@@ -32,11 +37,6 @@ from levrier.wire.requests.streams import CreateStream, DeleteStream, PurgeStrea
 from levrier.wire.requests.topics import CreateTopic, DeleteTopic, PurgeTopic, UpdateTopic
 from levrier.wire.requests.users import ChangePassword, CreateUser, DeleteUser, UpdatePermissions, UpdateUser
 from levrier.wire.topic_options import admit_create
-from tests.actors.metadata import model_rights
-from tests.actors.metadata.model import Key, Model, Step
-from tests.actors.metadata.model_bytes import block, permissions
-from tests.actors.metadata.model_options import Block
-from tests.actors.metadata.model_rights import Rights, StreamRights
 
 NUMBERS = 2**24
 """A step is made of a number below this."""
@@ -107,11 +107,11 @@ class Dice:
         if self.random.random() < 0.2:
             return None
         streams = {stream: self.stream_rights() for stream in (0, 1) if self.random.random() < 0.5}
-        return Rights(self.some(model_rights.GLOBAL, 0.12), streams)
+        return Rights(self.some(rules.GLOBAL, 0.12), streams)
 
     def stream_rights(self) -> StreamRights:
-        topics = {topic: self.some(model_rights.TOPIC, 0.4) for topic in (0, 1) if self.random.random() < 0.5}
-        return StreamRights(self.some(model_rights.STREAM, 0.2), topics)
+        topics = {topic: self.some(rules.TOPIC, 0.4) for topic in (0, 1) if self.random.random() < 0.5}
+        return StreamRights(self.some(rules.STREAM, 0.2), topics)
 
     def some(self, flags: list[str], chance: float) -> set[str]:
         return {flag for flag in flags if self.random.random() < chance}

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from levrier.actors.metadata import permissions, queries
 from levrier.actors.metadata.machine import Applied, MetadataMachine
 from levrier.actors.metadata.permissions import Rule
+from levrier.cluster.simulate.checkers.model import layout
+from levrier.cluster.simulate.checkers.model.machine import OPERATIONS, Model, Outcome
+from levrier.cluster.simulate.checkers.model.reads import answer
 from levrier.wire.codes import COMMITTED_CODES
 from levrier.wire.headers import PrepareHeader
-from tests.actors.metadata import model_bytes
-from tests.actors.metadata.model import OPERATIONS, Model, Outcome
-from tests.actors.metadata.model_reads import answer, every_read
+from tests.actors.metadata.model_reads import every_read
 from tests.actors.metadata.model_steps import CLIENTS, KEYS, NUMBERS, entry, first_step, for_model, make_step
 from tests.actors.metadata.support import decoded, encoded
 
@@ -82,7 +83,7 @@ class History:
         for machine in self.machines[1:]:
             assert encoded(machine) == state
         users, streams, *counters = state
-        assert [msgpack.unpackb(users), msgpack.unpackb(streams), *counters] == list(model_bytes.sections(self.model))
+        assert [msgpack.unpackb(users), msgpack.unpackb(streams), *counters] == list(layout.sections(self.model))
 
     def check_reads(self) -> None:
         """Every read by every user, and by one who is no more."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from levrier.actors.metadata.machine import MetadataMachine
+from levrier.cluster.simulate.checkers.model.machine import OPERATIONS, Model
 from levrier.wire.headers import PrepareHeader
-from tests.actors.metadata.model import OPERATIONS, Model
 from tests.actors.metadata.model_steps import entry, first_step, for_model, make_step
 from tests.actors.metadata.support import decoded, encoded
 

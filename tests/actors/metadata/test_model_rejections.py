@@ -15,9 +15,9 @@ from levrier.actors.metadata.machine import Applied, MetadataMachine
 from levrier.actors.metadata.options import NO_OPTIONS, OptionPool
 from levrier.actors.metadata.records import Stream
 from levrier.actors.metadata.streams import STREAMS_MAX, TOPICS_MAX, StreamsMachine
+from levrier.cluster.simulate.checkers.model.machine import Step
 from levrier.wire.codes import COMMITTED_CODES, REPLICATED_FORM, Operation
 from levrier.wire.replies import result_rejection
-from tests.actors.metadata.model import Step
 from tests.actors.metadata.model_steps import entry, first_step
 from tests.actors.metadata.support import encoded, sections
 

@@ -6,13 +6,13 @@ Laid out here a second time, field by field, from the specification.
 from struct import pack
 from typing import TYPE_CHECKING, Any
 
-from tests.actors.metadata import model_rights
-from tests.actors.metadata.model_groups import Group, Member
-from tests.actors.metadata.model_options import Block, Options
-from tests.actors.metadata.model_rights import Rights
+from levrier.cluster.simulate.checkers.model import rights as rules
+from levrier.cluster.simulate.checkers.model.groups import Group, Member
+from levrier.cluster.simulate.checkers.model.options import Block, Options
+from levrier.cluster.simulate.checkers.model.rights import Rights
 
 if TYPE_CHECKING:
-    from tests.actors.metadata.model import Model, Stream, Topic, User
+    from levrier.cluster.simulate.checkers.model.machine import Model, Stream, Topic, User
 
 
 def success(payload: bytes) -> bytes:
@@ -80,11 +80,11 @@ def user_details(known: "User", status: int | None = None, options: bytes | None
 
 def permissions(rights: Rights) -> bytes:
     """Requests 1.6: flags, then entries, each behind a byte that says that one follows."""
-    data = flags(rights.flags, model_rights.GLOBAL)
+    data = flags(rights.flags, rules.GLOBAL)
     for stream_id, stream in sorted(rights.streams.items()):
-        data += b"\x01" + pack("<I", stream_id) + flags(stream.flags, model_rights.STREAM)
+        data += b"\x01" + pack("<I", stream_id) + flags(stream.flags, rules.STREAM)
         for topic_id, topic in sorted(stream.topics.items()):
-            data += b"\x01" + pack("<I", topic_id) + flags(topic, model_rights.TOPIC)
+            data += b"\x01" + pack("<I", topic_id) + flags(topic, rules.TOPIC)
         data += b"\x00"
     return data + b"\x00"
 
@@ -155,9 +155,9 @@ def _rights(rights: Rights) -> Any:
         [
             stream_id,
             [
-                *(name in stream.flags for name in model_rights.STREAM),
+                *(name in stream.flags for name in rules.STREAM),
                 [
-                    [topic_id, [name in topic for name in model_rights.TOPIC]]
+                    [topic_id, [name in topic for name in rules.TOPIC]]
                     for topic_id, topic in sorted(stream.topics.items())
                 ]
                 or None,
@@ -165,7 +165,7 @@ def _rights(rights: Rights) -> Any:
         ]
         for stream_id, stream in sorted(rights.streams.items())
     ]
-    return [[name in rights.flags for name in model_rights.GLOBAL], streams or None]
+    return [[name in rights.flags for name in rules.GLOBAL], streams or None]
 
 
 def _options(options: Options) -> Any:

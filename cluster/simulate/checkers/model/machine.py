@@ -7,14 +7,24 @@ a `Step`; `Model.apply` gives the code, the body of the reply, and the users who
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.actors.metadata import model_bytes, model_rights
-from tests.actors.metadata.model_groups import Group, complete, cooperative, eager
-from tests.actors.metadata.model_options import Block, Options, Refused, created_options, lenient, patched, typed
-from tests.actors.metadata.model_rights import Rights
+from levrier.cluster.simulate.checkers.model import layout
+from levrier.cluster.simulate.checkers.model import rights as rules
+from levrier.cluster.simulate.checkers.model.groups import Group, complete, cooperative, eager
+from levrier.cluster.simulate.checkers.model.options import (
+    Block,
+    Options,
+    Refused,
+    created_options,
+    lenient,
+    patched,
+    typed,
+)
+from levrier.cluster.simulate.checkers.model.rights import Rights
 
 U64_MAX = 2**64 - 1
 NO_STREAM, STREAM_EXISTS, NO_TOPIC, TOPIC_EXISTS, NO_PARTITION = 1009, 1012, 2010, 2013, 3007
 BAD_COUNT, IDS_EXHAUSTED, NO_GROUP, GROUP_EXISTS, NO_MEMBER = 2019, 3013, 5000, 5004, 5006
+UNAVAILABLE = 5
 NOT_FOUND, UNAUTHORIZED, WRONG_PASSWORD, BAD_USERNAME, USER_EXISTS = 20, 41, 42, 43, 46
 CANNOT_DELETE, CANNOT_RESTRICT, TOKEN_EXISTS, BAD_EXPIRY = 48, 49, 51, 56
 PARTITION_IDS = 1_000_000
@@ -146,19 +156,22 @@ class Model:
             self.group_high = max(self.group_high, number)  # D-07: also of what is rejected.
         if step.operation == 1:
             return self.register(step)
+        if step.operation in {0, 2}:
+            return Outcome(0, b"")
         if step.operation == 3:
             self.client_leaves(step.client)
             return Outcome(0, b"")
         try:
             insist(self.gate(step), UNAUTHORIZED)
+            insist(step.operation in OPERATIONS, UNAVAILABLE)
             payload, dropped = OPERATIONS[step.operation](self, step)
         except (Rejected, Refused) as rejection:
-            return Outcome(rejection.code, model_bytes.rejection(rejection.code))
-        return Outcome(0, model_bytes.success(payload), dropped)
+            return Outcome(rejection.code, layout.rejection(rejection.code))
+        return Outcome(0, layout.success(payload), dropped)
 
     def register(self, step: Step) -> Outcome:
         if step.user and step.user not in self.users:
-            return Outcome(UNAUTHORIZED, model_bytes.rejection(UNAUTHORIZED), (step.user,))
+            return Outcome(UNAUTHORIZED, layout.rejection(UNAUTHORIZED), (step.user,))
         return Outcome(0, b"")
 
     # Who may (10.2, 10.3; D-02)
@@ -168,7 +181,7 @@ class Model:
             return True
         if step.user not in self.users:
             return False
-        rule = model_rights.RULE_OF_OPERATION.get(step.operation)
+        rule = rules.RULE_OF_OPERATION.get(step.operation)
         if rule is None:
             return step.operation != 144 or self.may_change_password(step)
         stream = topic = None
@@ -190,7 +203,7 @@ class Model:
         if user == 0:
             return True
         known = self.users.get(user)
-        return known is not None and model_rights.allows(known.rights, rule, stream, topic)
+        return known is not None and rules.allows(known.rights, rule, stream, topic)
 
     # Users (5)
 
@@ -198,7 +211,7 @@ class Model:
         """D-01."""
         if not self.users:
             args = step.args
-            self.users[0] = User(0, args["name"], args["hash"], True, step.time, model_rights.everything(), {})
+            self.users[0] = User(0, args["name"], args["hash"], True, step.time, rules.everything(), {})
             self.next_user = 1
         return b"", ()
 
@@ -210,7 +223,7 @@ class Model:
         user = User(self.next_user, args["name"], args["hash"], args["status"] != 2, step.time, args["rights"], options)
         self.users[user.id] = user
         self.next_user += 1
-        return model_bytes.user_details(user, args["status"], model_bytes.block(args["options"])), ()
+        return layout.user_details(user, args["status"], layout.block(args["options"])), ()
 
     def update_user(self, step: Step) -> tuple[bytes, tuple[int, ...]]:
         args = step.args
@@ -305,7 +318,7 @@ class Model:
         insist(name_is_free(self.streams, args["name"]), STREAM_EXISTS)
         stream = Stream(lowest_free(self.streams), args["name"], step.time, patched({}, args["options"]))
         self.streams[stream.id] = stream
-        return model_bytes.stream_header(stream, options=model_bytes.block(args["options"])), ()
+        return layout.stream_header(stream, options=layout.block(args["options"])), ()
 
     def update_stream(self, step: Step) -> tuple[bytes, tuple[int, ...]]:
         stream = self.stream(step)
@@ -353,7 +366,7 @@ class Model:
             partitions=[Partition(number, high, step.time, self.revision) for number, high in args["assignments"]],
         )
         stream.topics[topic.id] = topic
-        return model_bytes.topic_details(topic, segments=0), ()
+        return layout.topic_details(topic, segments=0), ()
 
     def update_topic(self, step: Step) -> tuple[bytes, tuple[int, ...]]:
         args = step.args
@@ -428,7 +441,7 @@ class Model:
         group = Group(topic.next_group, step.args["name"])
         topic.next_group += 1
         topic.groups[group.id] = group
-        return model_bytes.group_header(group, len(topic.partitions)), ()
+        return layout.group_header(group, len(topic.partitions)), ()
 
     def delete_group(self, step: Step) -> tuple[bytes, tuple[int, ...]]:
         group = self.group(step)

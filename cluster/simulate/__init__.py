@@ -1,0 +1,1 @@
+"""Whole clusters stepped from a seed, with every fault there is, and the checkers that watch them."""
