@@ -1,7 +1,8 @@
 """Frames that a node answers a client with (wire specification 4.4, 8).
 
-A committed reply is built from the prepare alone, so it is the same bytes whichever replica builds it and whenever it is
-replayed. Everything else echoes the request. An error takes one of three channels: an eviction, a status with an empty
+A committed reply is built from the identity of the prepare alone, so it is the same bytes whichever replica builds it and
+whenever it is replayed. Its view is always 0: a retransmit stamps an entry with the view that sends it, so the view of an
+entry differs between replicas. Everything else echoes the request. An error takes one of three channels: an eviction, a status with an empty
 body, or a result section in the body.
 """
 
@@ -23,13 +24,13 @@ assert _REPLY.size == HEADER_SIZE
 
 
 def committed_reply(prepare_header: PrepareHeader, body: bytes) -> bytes:
-    """The reply to a committed operation: every field but the size comes from the prepare, `commit` is its op."""
+    """The reply to a committed operation: `commit` is its op, every field but size and view comes from the prepare."""
     op = prepare_header.op
     return (
         _REPLY.pack(
             prepare_header.cluster.to_bytes(16, "little"),
             HEADER_SIZE + len(body),
-            prepare_header.view,
+            0,
             prepare_header.release,
             _REPLY_COMMAND,
             prepare_header.replica,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from levrier.wire.errors import Truncated, WireError
 from levrier.wire.headers import EvictionHeader, PrepareHeader, ReplyHeader, RequestHeader
-from levrier.wire.prepare import METADATA_GROUP, Prepare
+from levrier.wire.prepare import METADATA_GROUP, Prepare, restamp_view
 from levrier.wire.protocol_version import WINDOW
 from levrier.wire.replies import (
     committed_reply,
@@ -64,9 +64,18 @@ def test_a_committed_reply_comes_from_the_prepare_alone() -> None:
 
     assert ReplyHeader.decode(frame) == ReplyHeader(
         client=7, request=3, operation=64, op=12, commit=12, status=0, request_checksum=55, timestamp=77, size=261,
-        context=0, cluster=8, view=2, replica=1,
+        context=0, cluster=8, view=0, replica=1,
     )  # fmt: skip
     assert frame[256:] == b"reply"
+
+
+def test_a_committed_reply_is_the_same_when_a_later_view_has_sent_the_entry_again() -> None:
+    """Wire 8.1: byte-identical whichever replica builds it. A retransmit renews the view of an entry on one of them only."""
+    prepare = Prepare.seal(PrepareHeader(op=12, operation=128, client=7, request=3, view=2, group=METADATA_GROUP), b"")
+    again = Prepare.decode(restamp_view(prepare.frame, 5))
+
+    assert again.header.view == 5
+    assert committed_reply(again.header, b"reply") == committed_reply(prepare.header, b"reply")
 
 
 def test_an_answer_to_a_query_echoes_the_request_and_names_the_session() -> None:
