@@ -1,0 +1,36 @@
+"""What a checker raises, and the names of the rules."""
+
+from enum import StrEnum
+
+
+class Rule(StrEnum):
+    """What must hold, one name a rule. The table in `levrier.cluster.simulate.checkers` says which checker proves it."""
+
+    APPLIED_IN_ORDER = "applied in order"
+    COMMITTED_STAYS = "what is committed stays"
+    HASH_CHAIN = "hash chain"
+    TIME_RISES = "time rises"
+    EXACTLY_ONCE = "exactly once"
+    SAME_REPLY = "same reply everywhere"
+    REPLY_OF_MODEL = "replies are those of the model"
+    ACKNOWLEDGED_IS_COMMITTED = "what is acknowledged is committed"
+    REPLAY_IS_EQUAL = "a replayed answer is the first one"
+    REAL_TIME = "writes in the order of real time"
+    NEVER_STARTED = "never started means never started"
+    REFUSED_IS_NOT_COMMITTED = "what is refused is not committed"
+    READ_OF_MODEL = "reads are monotonic and those of the model"
+    INVARIANT = "invariant of a replica"
+    ONE_PRIMARY = "one primary a view"
+    VIEW_IS_DURABLE = "a view is durable before it is sent"
+    SAME_DIGEST = "same state at the same op"
+    SAME_STATE = "same bytes in the end"
+    NOTHING_LOST = "nothing acknowledged is lost"
+
+
+class Violation(Exception):
+    """A rule does not hold. `text` says what was expected, what was found, and where."""
+
+    def __init__(self, rule: str, text: str) -> None:
+        super().__init__(f"{rule}: {text}")
+        self.rule = rule
+        self.text = text
