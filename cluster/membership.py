@@ -15,6 +15,7 @@ from levrier.actors.bus.handshake import LinkIdentity, LinkSecret
 from levrier.actors.bus.peer_link import PeerAddress
 from levrier.actors.bus.peers import Peers
 from levrier.actors.bus.ports import ReplicaTransport
+from levrier.actors.bus.queries import Json
 from levrier.actors.bus.replica_side import ReplicaRoutes, ReplicaWiring
 from levrier.actors.bus.replica_transport import ReplicaTcpTransport, ReplicaTls
 from levrier.actors.consensus.quorum import quorums_of
@@ -24,7 +25,7 @@ from levrier.actors.state_transfer.actor import StateTransferActor
 from levrier.actors.state_transfer.messages import Tick as StateTransferTick
 from levrier.actors.state_transfer.ports import TransferIdentity
 from levrier.cluster.boot import Booted
-from levrier.cluster.config import METADATA_GROUP, ConfigError, LinkSecurity, NodeConfig
+from levrier.cluster.config import METADATA_GROUP, Address, ConfigError, LinkSecurity, NodeConfig
 from levrier.cluster.transfer_codec import MetadataStateCodec
 from levrier.persistence.storage import Storage
 from levrier.wire.codes import NodeRole
@@ -64,6 +65,19 @@ def replica_wiring(config: NodeConfig, booted: Booted, runtime: Runtime, transpo
             quorum=quorums_of(config.replica_count).replication,
         ),
     )
+
+
+def roster_facts(config: NodeConfig) -> list[Json]:
+    """Where clients reach the members, by id, as a status tells it: whoever asks one node finds the others."""
+    return [
+        {
+            "replica": member.replica,
+            "name": member.name,
+            "tcp": str(member.client_address),
+            "http": str(Address(host=member.ip, port=member.http)) if member.http else None,
+        }
+        for member in config.roster
+    ]
 
 
 def wire_member(config: NodeConfig, booted: Booted, runtime: Runtime, storage: Storage) -> None:

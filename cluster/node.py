@@ -42,7 +42,7 @@ from levrier.actors.superblock.actor import SuperblockActor
 from levrier.cluster.boot import Booted, BootRefused, boot
 from levrier.cluster.config import METADATA_GROUP, Address, NodeConfig
 from levrier.cluster.figures import ProcessFigures, diagnostic_files
-from levrier.cluster.membership import listen_for_replicas, replica_wiring, wire_member
+from levrier.cluster.membership import listen_for_replicas, replica_wiring, roster_facts, wire_member
 from levrier.cluster.version import VERSION
 from levrier.persistence.snapshot import SnapshotInfo, SnapshotWriter
 from levrier.persistence.storage import DiskStorage, Storage
@@ -360,9 +360,10 @@ def _gateway_settings(
 ) -> GatewaySettings:
     directory = wiring.directory if wiring is not None else None
     facts = outside.node_facts
+    roster = roster_facts(config)
     return GatewaySettings(
         cluster=outside.cluster if directory is None else directory,
-        node_facts=facts if directory is None else lambda: {**facts(), "waiting": directory.waiting},
+        node_facts=facts if directory is None else lambda: {**facts(), "waiting": directory.waiting, "roster": roster},
         waiting=str if directory is None else lambda: directory.waiting,
         figures=outside.figures,
         dummy_password_hash=DUMMY_PASSWORD_HASH,

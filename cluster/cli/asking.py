@@ -19,7 +19,6 @@ from levrier.cluster.cli.output import CommandFailed, Exit
 from levrier.cluster.cli.secrets_given import SecretSource
 from levrier.cluster.client import Client, ClientError, Evicted, IggyError
 from levrier.cluster.config import Address
-from levrier.wire.codes import ErrorCode
 
 T = TypeVar("T")
 
@@ -56,28 +55,18 @@ class Asking:
         """
         return asyncio.run(self._run(question, refused))
 
-    def run_before_login(self, question: Callable[[Client], Awaitable[T]]) -> T | None:
-        """Connect and ask without a login; None when the node insists on one. Raises `ClientError`."""
-        return asyncio.run(self._run_before_login(question))
-
-    async def _run_before_login(self, question: Callable[[Client], Awaitable[T]]) -> T | None:
-        address = self.address
-        async with await Client.connect(address.host, address.port, deadline_seconds=self.timeout) as client:
-            try:
-                return await question(client)
-            except IggyError as error:
-                if isinstance(error, Evicted) or error.code != ErrorCode.UNAUTHENTICATED:
-                    raise
-                return None
+    async def log_in(self, client: Client) -> None:
+        """Log in as the command line says. Raises `ClientError`."""
+        if self.token is None:
+            await client.login(self.username, self.password)
+        else:
+            await client.login_with_token(self.token)
 
     async def _run(self, question: Callable[[Client], Awaitable[T]], refused: Mapping[int, str]) -> T:
         address = self.address
         client = await Client.connect(address.host, address.port, deadline_seconds=self.timeout)
         async with client:
-            if self.token is None:
-                await client.login(self.username, self.password)
-            else:
-                await client.login_with_token(self.token)
+            await self.log_in(client)
             try:
                 answer = await question(client)
             except IggyError as error:

@@ -106,7 +106,7 @@ def print_rows(rows: Sequence[Row], *, as_json: bool, empty: str) -> None:
         )
     for row in rows:
         table.add_row(*(cell(value) for value in row.values()))
-    _print_table(table)
+    print_table(table)
 
 
 def print_record(record: Row, *, as_json: bool) -> None:
@@ -119,7 +119,7 @@ def print_record(record: Row, *, as_json: bool) -> None:
     table.add_column(overflow="fold")
     for name, value in record.items():
         table.add_row(name.replace("_", " "), cell(value))
-    _print_table(table)
+    print_table(table)
 
 
 def print_done(message: str, what: Row, *, as_json: bool) -> None:
@@ -158,8 +158,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool | Instant)
 
 
-def _print_table(table: Table) -> None:
-    """Names come from outside: none of them is read as markup. No piped line ends in blanks."""
+def print_table(table: Table) -> None:
+    """Print it on stdout. Names come from outside: none of them is read as markup. No piped line ends in blanks."""
     terminal = Console(markup=False, emoji=False, highlight=False)
     if terminal.is_terminal:
         natural = terminal.measure(table, options=terminal.options.update(width=PIPED_WIDTH)).maximum

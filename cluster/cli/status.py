@@ -1,56 +1,43 @@
-"""`levrier status`: how a node stands."""
+"""`levrier status`: how every node of a cluster stands."""
 
-from collections.abc import Mapping
+import asyncio
 from datetime import timedelta
 from typing import Any
 
 from levrier.cluster.cli.asking import Asking
-from levrier.cluster.cli.output import print_json, print_rows, say
-from levrier.cluster.client import Disconnected
-
-NODE_FIELDS = (
-    "replica",
-    "role",
-    "tcp",
-    "http",
-    "pid",
-    "view",
-    "op",
-    "commit",
-    "applied",
-    "checkpoint",
-    "lag",
-    "reachable",
-)
+from levrier.cluster.cli.output import CommandFailed, print_json, print_table, say
+from levrier.cluster.cli.standing_table import standing_table
+from levrier.cluster.standing import ClusterStanding, survey
 
 
 def status(asking: Asking) -> None:
-    """Say how a node stands: its role, its log, its checkpoint.
+    """Say how each node of the cluster stands: its role, its log, its checkpoint, and what it waits for.
 
-    `op` is the head of its log, `commit` what is decided, `applied` what its state reflects, `lag` the operations in
-    between. A node that cannot be reached is listed as such, and the exit status is 2. A member that waits for others lets
-    nobody log in; it says what it waits for to whoever asks.
+    One node is asked, and then every other one that its roster names. `op` is the head of a log, `commit` what is decided,
+    `applied` what the state reflects, `lag` how many decided operations are not applied there yet.
+
+    The exit status is 0 if a primary serves, 1 if none does, 2 if nobody could be asked. A node that cannot be reached is listed as such. Where nobody can log in, because a cluster waits for its members, what they wait for is told without a login.
 
     Example: `levrier status --connect 127.0.0.1:8090 --json`
     """
-    address = str(asking.address)
-    try:
-        early = asking.run_before_login(lambda client: client.status())
-        answer = dict(early if early is not None else asking.run(lambda client: client.status()))
-    except Disconnected:
-        _show(asking, {"tcp": address, "reachable": False}, {})
-        raise
-    if not asking.as_json:
-        uptime = timedelta(seconds=answer["uptime_seconds"])
-        say(f"cluster {answer['cluster']}, levrier {answer['version']}, up {uptime}")
-        if answer.get("waiting"):
-            say(answer["waiting"])
-    _show(asking, {**answer, "reachable": True}, answer)
+    found = asyncio.run(survey(str(asking.address), login=asking.log_in, seconds=asking.timeout))
+    _show(asking, found)
+    if found.asked.error is not None:
+        raise found.asked.error
+    if found.primary is None:
+        waiting = "; ".join(dict.fromkeys(node.waiting for node in found.nodes if node.waiting))
+        raise CommandFailed(f"no primary serves{': ' if waiting else ''}{waiting}")
 
 
-def _show(asking: Asking, node: Mapping[str, Any], details: Mapping[str, Any]) -> None:
-    row = {field: node.get(field) for field in NODE_FIELDS}
+def _show(asking: Asking, found: ClusterStanding) -> None:
+    details: dict[str, Any] = dict(found.asked.facts)
     if asking.as_json:
-        print_json({"cluster": details.get("cluster"), "nodes": [row], "details": details})
-    else:
-        print_rows([row], as_json=False, empty="")
+        print_json({"cluster": found.cluster, "nodes": [dict(row) for row in found.rows], "details": details})
+        return
+    if details:
+        uptime = timedelta(seconds=details["uptime_seconds"])
+        say(f"cluster {found.cluster}, levrier {details['version']}, up {uptime}")
+    for row in found.rows:
+        if row["waiting"] and found.primary is not None:
+            say(f"replica {row['replica']}: {row['waiting']}")
+    print_table(standing_table(found.rows, primary=found.primary))

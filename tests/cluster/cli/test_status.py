@@ -11,9 +11,10 @@ from levrier.cluster.config import NodeConfig
 from levrier.cluster.testing import Server
 from tests.cluster.cli.running import CommandLine
 
-NODE_FIELDS = [
+SHOWN = [
     *("replica", "role", "tcp", "http", "pid", "view", "op", "commit", "applied", "checkpoint", "lag", "reachable")
 ]
+NODE_FIELDS = [*SHOWN, "waiting"]
 
 
 @pytest.fixture
@@ -38,6 +39,7 @@ def test_status_in_json(levrier: CommandLine) -> None:
     (node,) = answer["nodes"]
     assert list(node) == NODE_FIELDS
     assert (node["replica"], node["role"], node["reachable"], node["http"]) == (0, "primary", True, None)
+    assert node["waiting"] is None
     assert (node["tcp"], node["pid"]) == (levrier.address, os.getpid())
     assert node["op"] >= node["commit"] >= node["applied"] > 0
     assert node["lag"] == node["commit"] - node["applied"]
@@ -48,7 +50,7 @@ def test_status_as_a_table(levrier: CommandLine) -> None:
     assert ran.status == 0
     assert ran.err.startswith("cluster single-node, levrier ")
     heading, row = ran.lines
-    assert heading.split() == NODE_FIELDS
+    assert heading.split() == SHOWN
     assert row.split()[:3] == ["0", "primary", levrier.address]
     assert row.split()[-1] == "yes"
 
