@@ -25,6 +25,12 @@ from levrier.cluster.node import Node
 LOG_FORMAT = "{time:YYYY-MM-DDTHH:mm:ss.SSS!UTC}Z {level: <7} {name}: {message}"
 SWITCH_INTERVAL_SECONDS = 0.001
 """How long one thread may keep the interpreter while another wants it. The default of 5 ms is longer than a whole write."""
+YOUNG_OBJECTS_MAX = 1_000
+"""Objects made and kept after which the youngest are looked through for cycles: below a millisecond."""
+YOUNG_COLLECTIONS_MAX = 4
+"""Such collections after which the survivors of all of them are looked through once more."""
+FULL_COLLECTION_AFTER = 10_000
+"""Such second looks after which everything since the start is looked through: some 60 million objects made and kept."""
 
 
 DataOption = Annotated[
@@ -104,7 +110,7 @@ def serve(
         recent_log=recent_log.lines,
         client_tls=client_tls(tls_certificate, tls_key),
     )
-    _tame_collector()
+    tame_collector()
     sys.stdout.write(f"ready tcp={node.address} http=- data={config.data.absolute()} pid={os.getpid()}\n")
     sys.stdout.flush()
     asked_to_end.wait()
@@ -193,14 +199,16 @@ def _open_as_many_files_as_allowed() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _tame_collector() -> None:
-    """What boot built stays for the life of the process, and messages die by reference count: look for cycles rarely.
+def tame_collector() -> None:
+    """What boot built stays for the life of the process, and messages die by reference count: look for cycles in small bites.
 
-    A full collection walks the whole catalogue and holds every thread meanwhile.
+    A collection holds every thread, and each object that it walks costs it about a microsecond. What a growing catalogue or
+    a filling log keeps is young in the end, so the thresholds bound what one collection of the young walks. A full one walks
+    all that came since; it stays as rare as it may be with the standard event loop, whose transports are cycles.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 100)
+    gc.set_threshold(YOUNG_OBJECTS_MAX, YOUNG_COLLECTIONS_MAX, FULL_COLLECTION_AFTER)
 
 
 def _leave() -> None:
