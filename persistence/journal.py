@@ -44,6 +44,7 @@ from levrier.persistence.journal_format import (
 from levrier.persistence.journal_index import Entry, SlotIndex
 from levrier.persistence.journal_rewrite import Rewriter, Source, read_frame, write_zeros
 from levrier.persistence.journal_scan import ScanResult, scan
+from levrier.persistence.journal_space import Space
 from levrier.persistence.storage import File, Storage
 from levrier.wire.errors import WireError
 from levrier.wire.headers import PrepareHeader
@@ -74,13 +75,13 @@ class PrepareJournal:
         self._slots = slots
         self._epoch_source = epoch_source
         self._step = preallocate_step
+        self._space = Space(preallocate_step)
         self._snapshot_op = snapshot_op
         self._index = SlotIndex(slots)
         self._last_op: int | None = None
         self._file: File | None = None
         self._epoch = 0
         self._end = 0
-        self._allocated = 0
         self._marked_end = 0
         self._poison: str | None = None
         self._failed_from: int | None = None
@@ -163,8 +164,8 @@ class PrepareJournal:
 
     @property
     def allocated_size(self) -> int:
-        """The length of the file in bytes."""
-        return self._allocated
+        """Up to where the log may grow without growing the file, in bytes; the file is no shorter."""
+        return self._space.end
 
     @property
     def poisoned(self) -> str | None:
@@ -284,10 +285,18 @@ class PrepareJournal:
             return
         mark = encode_durable_mark(epoch=self._epoch, durable_offset=self._end)
         end = self._end + len(mark)
-        self._allocate(end)
+        self._space.ensure(self._open_file, end)
         self._open_file.write(self._end, mark)
         self._open_file.datasync()
         self._end = self._marked_end = end
+
+    def fill_ahead(self) -> None:
+        """Prepare a piece of what comes behind the file if the log nears its end, so that no append waits for all of it.
+
+        For between two appends. A failure raises `StorageError` and costs nothing yet; see `Space`.
+        """
+        if self._poison is None and self._failed_from is None and not self._dirty:
+            self._space.fill_ahead(self._open_file, self._end)
 
     def begin_drain(self, up_to: int) -> DrainSession:
         """Begin to remove all entries with an op at or below `up_to`; what is appended meanwhile stays.
@@ -384,7 +393,7 @@ class PrepareJournal:
             if found.cut_bytes and before_cut is not None:
                 before_cut()
             self._make_durable(file, found)
-            self._allocated = file.size()
+            self._space.reset(file.size())
         except BaseException:
             file.close()
             raise
@@ -485,21 +494,12 @@ class PrepareJournal:
         return placed
 
     def _commit(self, start: int, end: int, parts: list[bytes]) -> None:
-        self._allocate(end)
+        self._space.ensure(self._open_file, end)
         self._dirty = True
         file = self._open_file
         file.write(start, b"".join(parts))
         file.datasync()
         self._dirty = False
-
-    def _allocate(self, end: int) -> None:
-        """Have synced zeros up to `end`, so that the sync of an append has no metadata to write."""
-        if end <= self._allocated:
-            return
-        target = -(-end // self._step) * self._step
-        write_zeros(self._open_file, self._allocated, target - self._allocated)
-        self._open_file.sync()
-        self._allocated = target
 
     def _note_failure(self, prepares: Sequence[Prepare]) -> None:
         """Refuse what follows: an op above a hole must not slip in behind the caller's back (design 3, rule 8).
@@ -564,7 +564,7 @@ class PrepareJournal:
         self._index = rewriter.index
         self._epoch = rewriter.epoch
         self._end = self._marked_end = rewriter.end
-        self._allocated = rewriter.allocated
+        self._space.reset(rewriter.allocated)
         self._dirty = False
         self._drain = None
         try:

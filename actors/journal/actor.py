@@ -218,6 +218,14 @@ class JournalActor(NodeActor):
             self._refuse_behind(batch, str(error))
             return
         self._consensus.tell(consensus.Appended(positions=_positions(batch)))
+        self._fill_ahead()
+
+    def _fill_ahead(self) -> None:
+        """Nobody waits for it, so a failure is only told: the append that needs the space meets it again, if it lasts."""
+        try:
+            self._journal.fill_ahead()
+        except StorageError as error:
+            logger.warning("the log was not extended ahead of its end: {}", error)
 
     def _refuse_behind(self, batch: _Batch, reason: str) -> None:
         """Until a truncation from the first op of the batch, which is what Consensus owes for it."""

@@ -123,3 +123,27 @@ def test_an_empty_batch_touches_nothing() -> None:
     assert isinstance(rig.storage, SimulatedStorage)
     assert rig.storage.calls == calls
     rig.consensus.assert_silent()
+
+
+def test_the_log_is_extended_between_batches_and_no_batch_waits_for_it() -> None:
+    rig = JournalRig()
+    for op in range(1, 31):
+        called = rig.storage.calls
+        rig.tell(append(op, body_size=4096))
+        names = [call.name for call in rig.storage.audit if call.number > called]
+        assert names[:2] == ["write", "datasync"], op
+        assert names[2:] in ([], ["write", "sync"]), op
+    assert rig.durable_ops() == list(range(1, 31))
+
+
+def test_a_log_that_cannot_be_extended_ahead_still_acknowledges() -> None:
+    """Until it is full in earnest."""
+    rig = JournalRig()
+    length = len(rig.storage.content(WAL) or b"")
+    rig.storage.faults.capacity = length
+
+    for op in range(1, 27):
+        rig.tell(append(op, body_size=4096))
+
+    assert rig.durable_ops() == list(range(1, 27))
+    assert len(rig.storage.content(WAL) or b"") == length
