@@ -1,7 +1,6 @@
 """Three processes, `kill -9`, and the official SDK as the client that must not notice more than a pause."""
 
 import asyncio
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,32 +11,12 @@ pytest.importorskip("apache_iggy", reason="the official SDK is not installed")
 
 from apache_iggy import IggyClient
 
-from tests.cluster.processes import NodeProcess
-from tests.cluster.three_nodes import caught_up, config_text, primary_among, roster
+from tests.cluster.member_processes import Processes
+from tests.cluster.three_nodes import caught_up, primary_among
 from tests.sdk.running import reconnecting
 
 pytestmark = [pytest.mark.process, pytest.mark.sdk]
 STREAMS = 30
-
-
-class Processes:
-    """Three `levrier serve` over one configuration file."""
-
-    def __init__(self, root: Path, stack: ExitStack) -> None:
-        self.members = roster()
-        self.file = root / "cluster.toml"
-        self.file.write_text(config_text(self.members, root / "data", more='shared_secret = "s"'), encoding="utf-8")
-        self.running: dict[int, NodeProcess] = {}
-        self._root = root
-        self._stack = stack
-
-    def spawn(self, replica: int) -> NodeProcess:
-        """The very command line, whether for the first boot or for any later one."""
-        command = [sys.executable, "-m", "levrier.cluster", "serve"]
-        command += ["--config", str(self.file), "--replica-id", str(replica)]
-        process = self._stack.enter_context(NodeProcess(command, self._root / f"node-{replica}.log"))
-        self.running[replica] = process
-        return process
 
 
 @pytest.fixture

@@ -42,7 +42,9 @@ def roster(count: int = 3) -> tuple[Member, ...]:
     )
 
 
-def config_text(members: tuple[Member, ...], data: Path, *, name: str = "three", more: str = "") -> str:
+def config_text(
+    members: tuple[Member, ...], data: Path, *, name: str = "three", more: str = "", heartbeat: str = HEARTBEAT
+) -> str:
     """The configuration file of these members. Their directories lie below `data`."""
     nodes = "".join(
         f'[[cluster.nodes]]\nname = "{member.name}"\nip = "{member.ip}"\nreplica_id = {member.replica}\n'
@@ -50,7 +52,7 @@ def config_text(members: tuple[Member, ...], data: Path, *, name: str = "three",
         for member in members
     )
     return (
-        f'[cluster]\nname = "{name}"\nheartbeat_timeout = "{HEARTBEAT}"\nview_change_timeout = "{HEARTBEAT}"\n{more}\n'
+        f'[cluster]\nname = "{name}"\nheartbeat_timeout = "{heartbeat}"\nview_change_timeout = "{heartbeat}"\n{more}\n'
         f'{nodes}[system]\npath = "{data}"\n'
     )
 
