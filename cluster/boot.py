@@ -20,6 +20,7 @@ from levrier.actors.consensus.state import RecoveredState
 from levrier.actors.runtime import ExitStatus
 from levrier.cluster.config import METADATA_GROUP, NodeConfig, RootUser
 from levrier.cluster.recovery import Recovered, recover
+from levrier.persistence.acknowledgement_store import AcknowledgementStore
 from levrier.persistence.data_dir import DataDirectory, GroupPaths
 from levrier.persistence.errors import DirectoryInUse, IdentityMismatch, JournalMissing, StorageError
 from levrier.persistence.journal import PrepareJournal
@@ -61,6 +62,7 @@ class Booted:
     pairing: Pairing
     snapshot_size: int
     recovered: Recovered
+    acknowledgements: AcknowledgementStore
     bootstrap: bytes | None
     """Body of the operation that seeds the root user, when there is none yet (D-01)."""
 
@@ -145,6 +147,7 @@ def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entrop
     superblock = SuperblockStore.open(storage, paths.directory)
     durable = superblock.read()
     snapshot = read_snapshot(storage, paths.snapshot)
+    acknowledgements = AcknowledgementStore.open(storage, paths.acknowledgements)
     if durable is None:
         _refuse_leftovers(storage, paths, has_snapshot=snapshot is not None)
         _root_of(config)  # Refuses before anything of a blank cluster is written.
@@ -189,6 +192,7 @@ def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entrop
         pairing=pairing,
         snapshot_size=snapshot.size if snapshot is not None else 0,
         recovered=recovered,
+        acknowledgements=acknowledgements,
         bootstrap=bootstrap,
     )
 
@@ -257,7 +261,15 @@ def _refuse_leftovers(storage: Storage, paths: GroupPaths, *, has_snapshot: bool
             has_entries = bool(scan(leftover, path=paths.journal, group=METADATA_GROUP).entries)
         finally:
             leftover.close()
-    _insist(check_presence(paths.directory, superblock=False, journal=has_entries, snapshot=has_snapshot))
+    _insist(
+        check_presence(
+            paths.directory,
+            superblock=False,
+            journal=has_entries,
+            snapshot=has_snapshot,
+            acknowledgements=storage.exists(paths.acknowledgements),
+        )
+    )
 
 
 def _first_record(config: NodeConfig, entropy: Entropy) -> VsrState:

@@ -189,6 +189,7 @@ class NodeConfig:
     view_change_ticks: int = 500
     view_probe_attempts_max: int = 5
     repair_retry_ticks: int = 100
+    acknowledgement_interval_milliseconds: int = 500
     arrangement: tuple[tuple[str, str], ...] = (
         ("bus", "io"),
         ("client_table", "core"),
@@ -197,6 +198,7 @@ class NodeConfig:
         ("journal", "journal"),
         ("superblock", "superblock"),
         ("checkpoint", "checkpoint"),
+        ("acknowledgements", "acknowledgements"),
     )
 
     def __post_init__(self) -> None:
@@ -222,6 +224,7 @@ class NodeConfig:
             ("view_change_timeout", self.view_change_ticks, VIEW_CHANGE_TICKS_MIN),
             ("repair_retry", self.repair_retry_ticks, 1),
             ("view_probe_attempts_max", self.view_probe_attempts_max, 1),
+            ("acknowledgements.interval", self.acknowledgement_interval_milliseconds, 10),
         ):
             if ticks < least:
                 raise ConfigError(f"{name} {ticks}: {least} or more are allowed")

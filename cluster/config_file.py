@@ -81,6 +81,7 @@ SCHEMA: Final[Schema] = {
         "journal_slots": Kind.COUNT,
         "repair_retry": Kind.DURATION,
     },
+    "acknowledgements": {"interval": Kind.DURATION},
     "personal_access_token": {"max_tokens_per_user": Kind.COUNT},
     "system": {"path": Kind.TEXT},
     "tcp": {"address": Kind.TEXT, "tls": _TLS},
@@ -262,6 +263,11 @@ def _ticks(table: Mapping[str, Any], key: str, default: int) -> int:
     return -(-_micros(text, key) // (TICK_MILLISECONDS * 1_000))
 
 
+def _milliseconds(table: Mapping[str, Any], key: str, default: int) -> int:
+    text = table.get(key)
+    return default if text is None else -(-_micros(text, key) // 1_000)
+
+
 def _node(settings: Mapping[str, Any], replica: int | None) -> FileConfig:
     default = NodeConfig()
     cluster, metadata = settings.get("cluster", {}), settings.get("metadata", {})
@@ -289,6 +295,9 @@ def _node(settings: Mapping[str, Any], replica: int | None) -> FileConfig:
         view_change_ticks=_ticks(cluster, "view_change_timeout", default.view_change_ticks),
         view_probe_attempts_max=cluster.get("view_probe_attempts_max", default.view_probe_attempts_max),
         repair_retry_ticks=_ticks(metadata, "repair_retry", default.repair_retry_ticks),
+        acknowledgement_interval_milliseconds=_milliseconds(
+            settings.get("acknowledgements", {}), "interval", default.acknowledgement_interval_milliseconds
+        ),
         security=_security(cluster),
     )
     if several and "name" not in cluster:

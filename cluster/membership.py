@@ -6,6 +6,8 @@ Part of the wiring, like `node`: it makes the actors and says who knows whom, an
 import asyncio
 import ssl
 
+from levrier.actors.acknowledgements.actor import AcknowledgementsActor
+from levrier.actors.acknowledgements.core import Identity
 from levrier.actors.birth.actor import BirthActor
 from levrier.actors.birth.core import BirthCore
 from levrier.actors.birth.member_state import COMMAND as MEMBER_STATE
@@ -28,6 +30,8 @@ from levrier.cluster.boot import Booted
 from levrier.cluster.config import METADATA_GROUP, Address, ConfigError, LinkSecurity, NodeConfig
 from levrier.cluster.transfer_codec import MetadataStateCodec
 from levrier.persistence.storage import Storage
+from levrier.wire.acknowledgement import COMMAND as ACKNOWLEDGEMENT
+from levrier.wire.acknowledgement import replica_id
 from levrier.wire.codes import NodeRole
 from levrier.wire.responses.system import ClusterNode
 
@@ -37,6 +41,7 @@ _STATE_TRANSFER = range(22, 26)
 def replica_wiring(config: NodeConfig, booted: Booted, runtime: Runtime, transport: ReplicaTransport) -> ReplicaWiring:
     """The links of this member: to whom, over what, and who is told what arrives."""
     state_transfer, birth = runtime.address("state_transfer"), runtime.address("birth")
+    acknowledgements = runtime.address("acknowledgements")
     roster = config.roster
     return ReplicaWiring(
         peers=Peers(
@@ -51,8 +56,13 @@ def replica_wiring(config: NodeConfig, booted: Booted, runtime: Runtime, transpo
         transport=transport,
         routes=ReplicaRoutes(
             consensus=runtime.address("consensus"),
-            by_command={**dict.fromkeys(_STATE_TRANSFER, state_transfer), MEMBER_STATE: birth},
+            by_command={
+                **dict.fromkeys(_STATE_TRANSFER, state_transfer),
+                MEMBER_STATE: birth,
+                ACKNOWLEDGEMENT: acknowledgements,
+            },
             watchers=(birth,),
+            admissions=(acknowledgements,),
             admission=True,
         ),
         directory=ClusterDirectory(
@@ -114,6 +124,28 @@ def wire_member(config: NodeConfig, booted: Booted, runtime: Runtime, storage: S
         checkpoint=checkpoint,
     )
     runtime.every(TICK_MILLISECONDS, runtime.address("state_transfer"), StateTransferTick())
+
+
+def wire_acknowledgements(config: NodeConfig, booted: Booted, runtime: Runtime) -> None:
+    """Start the actor that every node has, also one of its own: then it is the only replica that is required."""
+    bus = runtime.address("bus")
+    AcknowledgementsActor.start(
+        name="acknowledgements",
+        runtime=runtime,
+        identity=Identity(
+            cluster=config.cluster_id,
+            replica=config.replica,
+            replica_count=config.replica_count,
+            node_id=config.node_name,
+        ),
+        group=METADATA_GROUP,
+        names={replica_id(config.cluster_id, member.replica): member.name for member in config.members},
+        store=booted.acknowledgements,
+        metadata=runtime.address("metadata"),
+        bus=bus,
+        replicas=bus if config.replica_count > 1 else None,
+        interval_milliseconds=config.acknowledgement_interval_milliseconds,
+    )
 
 
 def link_identity(config: NodeConfig) -> LinkIdentity:

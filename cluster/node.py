@@ -42,7 +42,13 @@ from levrier.actors.superblock.actor import SuperblockActor
 from levrier.cluster.boot import Booted, BootRefused, boot
 from levrier.cluster.config import METADATA_GROUP, Address, NodeConfig
 from levrier.cluster.figures import ProcessFigures, diagnostic_files
-from levrier.cluster.membership import listen_for_replicas, replica_wiring, roster_facts, wire_member
+from levrier.cluster.membership import (
+    listen_for_replicas,
+    replica_wiring,
+    roster_facts,
+    wire_acknowledgements,
+    wire_member,
+)
 from levrier.cluster.version import VERSION
 from levrier.persistence.snapshot import SnapshotInfo, SnapshotWriter
 from levrier.persistence.storage import DiskStorage, Storage
@@ -56,6 +62,7 @@ STOP_ORDER = (
     "bus",
     "birth",
     "state_transfer",
+    "acknowledgements",
     "client_table",
     "consensus",
     "metadata",
@@ -96,6 +103,7 @@ def wire(config: NodeConfig, booted: Booted, runtime: Runtime, outside: Outside)
     is_member = config.replica_count > 1
     _wire_disk(config, booted, runtime, outside.storage)
     _wire_core(config, booted, runtime)
+    wire_acknowledgements(config, booted, runtime)
     wiring: ReplicaWiring | None = None
     if is_member:
         assert outside.replica_transport is not None, "a member of several has links"

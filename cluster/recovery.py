@@ -132,6 +132,8 @@ def _restore(snapshot: Snapshot | None, sessions_min: int, files: Path) -> tuple
             streams=snapshot.streams,
             consensus_group_high=snapshot.fields.consensus_group_high_water,
             next_user_id=snapshot.fields.next_user_id,
+            frontier=snapshot.fields.acknowledgement_frontier,
+            high_water=snapshot.fields.acknowledgement_high_water,
         )
         table = restore_clients(snapshot.client_table, sessions_min)
         if snapshot.fields.table_frontier > snapshot.op:

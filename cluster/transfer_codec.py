@@ -27,6 +27,8 @@ class MetadataStateCodec:
                 streams=snapshot.streams,
                 consensus_group_high=snapshot.fields.consensus_group_high_water,
                 next_user_id=snapshot.fields.next_user_id,
+                frontier=snapshot.fields.acknowledgement_frontier,
+                high_water=snapshot.fields.acknowledgement_high_water,
             )
         except SnapshotInvalid as error:
             raise WireError(str(error), "snapshot") from error

@@ -223,6 +223,17 @@ class SnapshotDamaged(StorageError):
         self.reason = reason
 
 
+class AcknowledgementsDamaged(StorageError):
+    """The store of acknowledgements is not what was written. It is never taken for an empty one."""
+
+    def __init__(self, *, file: Path | str, reason: str) -> None:
+        super().__init__(
+            file=file,
+            what=f"damaged acknowledgements: {reason}",
+            next_step="move the file away: history is kept until every replica has spoken again",
+        )
+
+
 class SnapshotNotWritten(StorageError):
     """A stage of writing a snapshot failed: `stage` is create, write, sync, rename or sync-directory.
 

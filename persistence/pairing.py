@@ -74,6 +74,7 @@ def check_presence(
     superblock: bool,
     journal: bool,
     snapshot: bool,
+    acknowledgements: bool = False,
     journal_file: bool = True,
     commit_max: int = 0,
 ) -> Accept | SuperblockMissing | JournalMissing:
@@ -82,14 +83,15 @@ def check_presence(
     `journal` means a log that holds an entry: without one it counts as absent (D-31). `journal_file` is whether the file
     was there before anybody opened it, since opening creates it; `commit_max` is what the superblock says.
 
-    No file at all is a blank member; a log or a snapshot without a superblock is damage (birth specification, B-010). A
+    No file at all is a blank member; a log, a snapshot or acknowledgements without a superblock are damage (birth
+    specification, B-010): what others said of another life of the cluster must not count in this one. A
     superblock alone is what the very first start leaves when it is cut off. But a log is created before anything commits,
     so once there is a snapshot or a commit point, a missing log is a lost one: an empty log in its place would forget what
     was acknowledged.
     """
     paths = GroupPaths(directory)
-    if not superblock and (journal or snapshot):
-        beside = paths.snapshot if snapshot else paths.journal
+    if not superblock and (journal or snapshot or acknowledgements):
+        beside = paths.snapshot if snapshot else paths.journal if journal else paths.acknowledgements
         return SuperblockMissing(file=directory / "superblock.a and .b", beside=beside.name)
     if not journal_file and snapshot:
         return JournalMissing(file=paths.journal, beside=f"{paths.snapshot.name} exists")

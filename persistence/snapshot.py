@@ -318,15 +318,22 @@ def read_payload(storage: Storage, path: Path) -> bytes | None:
     """The payload with its trailer verified and taken off, None without a file. `SnapshotDamaged` if it is wrong."""
     if not storage.exists(path):
         return None
-    content = storage.read_all(path)
+    payload = read_sealed(storage.read_all(path))
+    if isinstance(payload, str):
+        raise SnapshotDamaged(file=path, reason=payload)
+    return payload
+
+
+def read_sealed(content: bytes) -> bytes | str:
+    """The payload of a file that ends in the trailer; in words, what is wrong with it."""
     at = len(content) - TRAILER_SIZE
     if at <= 0 or content[at : at + 4] != _MAGIC_BYTES:
-        raise SnapshotDamaged(file=path, reason=f"no trailer at the end of its {len(content)} bytes")
+        return f"no trailer at the end of its {len(content)} bytes"
     payload = content[:at]
     expected = int.from_bytes(content[at + 4 :], "little")
     found = xxhash.xxh3_64_intdigest(payload)
     if found != expected:
-        raise SnapshotDamaged(file=path, reason=f"checksum {found:#x} over {at} bytes, the trailer says {expected:#x}")
+        return f"checksum {found:#x} over {at} bytes, the trailer says {expected:#x}"
     return payload
 
 

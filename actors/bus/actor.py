@@ -89,6 +89,7 @@ class BusActor(NodeActor):
         self._handlers.on(bus.Closed, self._on_closed)
         self._handlers.on(bus.WriteResumed, self._on_write_resumed)
         self._handlers.on(bus.Tick, self._on_tick)
+        self._handlers.on(bus.HistoryChanged, core.on_history)
         for message, handler in self._replica_handlers().items():
             self._handlers.on(message, handler)
         self._handlers.seal()

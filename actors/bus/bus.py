@@ -219,6 +219,10 @@ class Bus:
             self._account(resumed, effects)
         return effects
 
+    def on_history(self, report: bus.HistoryChanged) -> None:
+        """The Acknowledgements actor says what may be reclaimed now."""
+        self._settings.history.put(report)
+
     def on_tick(self) -> list[Effect]:
         """A second has passed."""
         self._tick += 1

@@ -299,6 +299,46 @@ class PeerDown:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerAdmitted:
+    """What the Bus tells whoever asked for it, before any frame of the peer: it is a member of this very cluster.
+
+    `voter` is False for a learner, whose disk was lost; told again when it votes.
+    """
+
+    replica: int
+    voter: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaHistory:
+    """What is known of how far one required replica has durably applied; `applied` is 0 when it has said nothing.
+
+    `blocks_from` is the first op that may not be reclaimed because of it, 0 when it holds nothing back.
+    """
+
+    replica_id: str
+    node: str
+    acknowledged: bool
+    applied: int
+    produced_at_ms: int
+    blocks_from: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryChanged:
+    """What the durable statements of all replicas permit now (acknowledgements 3), for status.
+
+    `safe_op`: every required replica has durably applied everything up to it; None while some have said nothing.
+    """
+
+    safe_op: int | None
+    frontier: tuple[tuple[int, int], ...]
+    applied: int
+    replicas: tuple[ReplicaHistory, ...]
+    frames_refused: int
+
+
 Answer = (
     Reply
     | Deny
@@ -314,6 +354,6 @@ Answer = (
     | ArchiveBuilt
     | NodeStatus
 )
-Command = Answer | Opened | Received | Closed | WriteResumed | Tick
+Command = Answer | Opened | Received | Closed | WriteResumed | Tick | HistoryChanged
 ReplicaCommand = SendToReplica | Broadcast | DropPeer | SetDialPace | AdmitPeer | Leadership | MembershipNote
 PeerEvent = PeerUp | PeerDown

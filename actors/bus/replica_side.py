@@ -37,13 +37,14 @@ class ReplicaRoutes:
     """Who is told what arrives.
 
     `consensus` gets prepares, repairs, and every control frame that no other recipient is named for, except the
-    extension frames 64 to 66 (decision D-34): those have no recipient but a named one. `watchers` are told of links. With
-    `admission` only MemberState of a peer is passed on until AdmitPeer says that it is a member of this very cluster.
+    extension frames 64 to 66 (decision D-34): those have no recipient but a named one. `watchers` are told of links,
+    `admissions` of peers whose frames are passed on from now on. With `admission` only MemberState of a peer is passed on until AdmitPeer says that it is a member of this very cluster.
     """
 
     consensus: Recipient[PrepareReceived | RepairPrepareReceived | FrameReceived]
     by_command: Mapping[int, Recipient[bus.ReplicaFrame]] = field(default_factory=dict)
     watchers: Sequence[Recipient[bus.PeerEvent]] = ()
+    admissions: Sequence[Recipient[bus.PeerAdmitted]] = ()
     admission: bool = False
 
 
@@ -186,6 +187,8 @@ class ReplicaSide:
         if not self._peers.is_up(message.replica):
             return  # The link has ended meanwhile; the next one is judged anew.
         self._admitted.add(message.replica)
+        for watcher in self._routes.admissions:
+            watcher.tell(bus.PeerAdmitted(replica=message.replica, voter=message.voter))
         if self._directory is not None:
             self._directory.on_admitted(message.replica, voter=message.voter)
             self._explain()

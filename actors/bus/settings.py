@@ -1,10 +1,11 @@
 """What all gateways of a node share."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from levrier.actors.bus import queries
+from levrier.actors.bus.history import HistoryBoard
 from levrier.wire.protocol_version import ProtocolWindow
 from levrier.wire.responses.system import Stats
 
@@ -30,6 +31,7 @@ class GatewaySettings:
     figures: Callable[[], Stats] = Stats
     waiting: Callable[[], str] = str
     max_tokens_per_user: int = TOKENS_PER_USER_DEFAULT
+    history: HistoryBoard = field(default_factory=HistoryBoard)
 
     def __post_init__(self) -> None:
         assert self.max_tokens_per_user > 0

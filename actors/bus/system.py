@@ -39,7 +39,12 @@ PUBLIC_FACTS: Final = ("name", "cluster", "version", "tcp", "http", "uptime_seco
 
 def status(answer: NodeStatus, registry: ClientRegistry, settings: GatewaySettings) -> bytes:
     """How the node stands, as JSON."""
-    facts = {"connections": len(registry), "sessions": registry.sessions, **settings.node_facts()}
+    facts = {
+        "connections": len(registry),
+        "sessions": registry.sessions,
+        "history": settings.history.facts(),
+        **settings.node_facts(),
+    }
     return queries.status_json(answer, facts)
 
 

@@ -119,6 +119,8 @@ class CheckpointActor(NodeActor):
                     writer_release=CURRENT,
                     consensus_group_high_water=metadata.consensus_group_high,
                     next_user_id=metadata.next_user_id,
+                    acknowledgement_frontier=metadata.frontier,
+                    acknowledgement_high_water=metadata.high_water,
                     table_frontier=max(message.op, message.table_frontier),
                     birth_id=self._birth_id,
                 )

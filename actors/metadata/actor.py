@@ -45,6 +45,7 @@ class MetadataActor(NodeActor):
         self._handlers.on(metadata.Survey, self._on_survey)
         self._handlers.on(metadata.Capture, self._on_capture)
         self._handlers.on(metadata.Install, self._on_install)
+        self._handlers.on(metadata.FrontierWanted, self._on_frontier_wanted)
         self._handlers.seal()
 
     def receive(self, message: object) -> None:
@@ -119,6 +120,12 @@ class MetadataActor(NodeActor):
         captured = self._machine.capture(self._last_op, self._last_timestamp)
         self._client_table.tell(client_table.Capture(op=message.op, metadata=captured))
 
+    def _on_frontier_wanted(self, message: metadata.FrontierWanted) -> None:
+        frontier = self._machine.frontier
+        message.reply_to.tell(
+            metadata.FrontierApplied(op=self._last_op, positions=frontier.positions(), identities=frontier.identities())
+        )
+
     def _on_install(self, message: metadata.Install) -> None:
         snapshot = message.snapshot
         if message.is_ahead:
@@ -129,6 +136,8 @@ class MetadataActor(NodeActor):
                 streams=snapshot.streams,
                 consensus_group_high=snapshot.fields.consensus_group_high_water,
                 next_user_id=snapshot.fields.next_user_id,
+                frontier=snapshot.fields.acknowledgement_frontier,
+                high_water=snapshot.fields.acknowledgement_high_water,
             )
             self._last_op = snapshot.op
             self._last_timestamp = snapshot.fields.created_at

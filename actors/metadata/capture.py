@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from levrier.actors.metadata import snapshot
+from levrier.actors.metadata.frontier import Pairs
 from levrier.actors.metadata.records import Stream
 from levrier.actors.metadata.tokens import Token
 from levrier.actors.metadata.users import User
@@ -22,6 +23,8 @@ class MetadataCapture:
     timestamp: int
     consensus_group_high: int
     next_user_id: int
+    frontier: Pairs
+    high_water: Pairs
     captured_users: tuple[User, ...]
     captured_tokens: tuple[tuple[int, tuple[Token, ...]], ...]
     captured_streams: list[Stream | None]

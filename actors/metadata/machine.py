@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from levrier.actors.metadata import groups, permissions, replies, restore
 from levrier.actors.metadata.capture import MetadataCapture
+from levrier.actors.metadata.frontier import AppliedFrontier, Pairs
 from levrier.actors.metadata.options import OptionPool
 from levrier.actors.metadata.permissions import Rule
 from levrier.actors.metadata.streams import StreamsMachine
@@ -95,29 +96,39 @@ class MetadataMachine:
     Two machines that applied the same ops encode the same bytes, restored in between or not.
     """
 
-    __slots__ = ("_pool", "streams", "users")
+    __slots__ = ("_pool", "frontier", "streams", "users")
 
     def __init__(self) -> None:
         self._pool = OptionPool()
         self.users = UsersMachine(self._pool)
         self.streams = StreamsMachine(self._pool)
+        self.frontier = AppliedFrontier()
 
     @classmethod
     def restore(
-        cls, *, users: object, streams: object, consensus_group_high: int, next_user_id: int
+        cls,
+        *,
+        users: object,
+        streams: object,
+        consensus_group_high: int,
+        next_user_id: int,
+        frontier: Pairs = (),
+        high_water: Pairs = (),
     ) -> "MetadataMachine":
-        """Rebuild from the two decoded sections of a snapshot and the two numbers beside them (D-22).
+        """Rebuild from the two decoded sections of a snapshot and what stands beside them (D-22).
 
         Arrays may be lists or tuples. Raises `restore.SnapshotInvalid` when they are not the state of any machine.
         """
         machine = cls()
         machine.users = restore.users(users, machine._pool, next_user_id=next_user_id)
         machine.streams = restore.streams(streams, machine._pool, consensus_group_high=consensus_group_high)
+        machine.frontier = restore.frontier(frontier, high_water)
         return machine
 
     def apply(self, header: PrepareHeader, body: bytes) -> Applied:
         """Apply one committed op. Raises `LogCorrupted` for a body that does not decode."""
         operation = header.operation
+        self.frontier.note(header.replica, header.op)
         entry = _TABLE.get(operation)
         if entry is None:
             return self._apply_other(header)
@@ -128,6 +139,7 @@ class MetadataMachine:
         if operation in _ASSIGNING:
             assert isinstance(request, CreateTopicWithAssignments | CreatePartitionsWithAssignments)
             self.streams.raise_group_high(request.assignments)
+            self.frontier.note_identities(header.replica, request.assignments)
         if header.user_id and not self._permits(header.user_id, entry, request):
             return _UNAUTHORIZED
         return entry.apply(self, request, header)
@@ -139,6 +151,8 @@ class MetadataMachine:
             timestamp=timestamp,
             consensus_group_high=self.streams.consensus_group_high,
             next_user_id=self.users.next_user_id,
+            frontier=self.frontier.positions(),
+            high_water=self.frontier.identities(),
             captured_users=self.users.freeze(),
             captured_tokens=self.users.tokens.freeze(),
             captured_streams=self.streams.freeze(),

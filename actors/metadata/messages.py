@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from levrier.actors.bus.messages import Ticket
+from levrier.actors.runtime import Recipient
 from levrier.persistence.snapshot import Snapshot
 from levrier.wire.frozen import quick_init
 from levrier.wire.identifiers import Identifier
@@ -109,6 +110,26 @@ class Install:
     is_ahead: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierApplied:
+    """What is applied, of each origin: everything up to `op`. Positions and identities ascend by origin, none is 0.
+
+    Applied is only what is durable in this log or in the snapshot that was installed (design section 3), so this is also
+    what is durably applied.
+    """
+
+    op: int
+    positions: tuple[tuple[int, int], ...]
+    identities: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierWanted:
+    """How far is the state applied? Answered by FrontierApplied."""
+
+    reply_to: Recipient[FrontierApplied]
+
+
 class CapturedMetadata(Protocol):
     """The replicated state as it stood at one op, safe to encode in another thread while the machine goes on.
 
@@ -131,6 +152,14 @@ class CapturedMetadata(Protocol):
     def next_user_id(self) -> int:
         """The next user id; user ids are never reused (D-02)."""
 
+    @property
+    def frontier(self) -> tuple[tuple[int, int], ...]:
+        """The highest applied op of each origin, ascending by origin (acknowledgements 1)."""
+
+    @property
+    def high_water(self) -> tuple[tuple[int, int], ...]:
+        """The highest identity that ops of each origin handed out, ascending by origin."""
+
     def users(self) -> Iterator[bytes]:
         """The msgpack encoding of the `users` snapshot section."""
 
@@ -141,4 +170,4 @@ class CapturedMetadata(Protocol):
 Question = Query | FindCredentials | FindPasswordHash | FindToken | CountTokens | FindSegmentSize | Survey
 """What the Bus asks."""
 
-Command = Apply | Question | Capture | Install
+Command = Apply | Question | Capture | Install | FrontierWanted

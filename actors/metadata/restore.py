@@ -8,6 +8,7 @@ before anything was built; nothing is skipped, shortened or corrected.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from levrier.actors.metadata.frontier import ORIGIN_MAX, AppliedFrontier, Pairs
 from levrier.actors.metadata.options import OptionFields, OptionMap, OptionPool
 from levrier.actors.metadata.permissions import ROOT_USER_ID
 from levrier.actors.metadata.records import ConsumerGroup, GroupTable, Member, Partition, Revocation, Stream, Topic
@@ -53,6 +54,18 @@ def users(section: object, pool: OptionPool, *, next_user_id: int) -> UsersMachi
         return UsersMachine.restore(records, owned, next_user_id, pool)
     except ValueError as error:
         raise SnapshotInvalid(str(error), "users.items") from error
+
+
+def frontier(positions: Pairs, high_water: Pairs) -> AppliedFrontier:
+    """What is applied of each origin, from the two fields of a snapshot. Raises `SnapshotInvalid`."""
+    for where, pairs in (("acknowledgement_frontier", positions), ("acknowledgement_high_water", high_water)):
+        origins = [origin for origin, _ in pairs]
+        if origins != sorted(set(origins)):
+            raise SnapshotInvalid("an origin comes twice", where)
+        for origin, position in pairs:
+            if origin > ORIGIN_MAX or not position:
+                raise SnapshotInvalid(f"origin {origin} at {position}", where)
+    return AppliedFrontier(positions, high_water)
 
 
 def streams(section: object, pool: OptionPool, *, consensus_group_high: int) -> StreamsMachine:

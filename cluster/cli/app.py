@@ -9,6 +9,7 @@ from levrier.cluster.cli import (
     clients,
     demo,
     groups,
+    history,
     inspect,
     node_facts,
     partitions,
@@ -57,6 +58,7 @@ def _options(
 
 app.command("serve")(serve.serve)
 asks(app, "status")(status.status)
+asks(app, "history")(history.history)
 for _name, _alias, _commands in (
     ("streams", "stream", catalogue.streams),
     ("topics", "topic", catalogue.topics),

@@ -116,6 +116,8 @@ class Disk:
                 writer_release=CURRENT,
                 consensus_group_high_water=captured.consensus_group_high,
                 next_user_id=captured.next_user_id,
+                acknowledgement_frontier=captured.frontier,
+                acknowledgement_high_water=captured.high_water,
                 table_frontier=op,
             ),
             chain(captured.users(), captured.streams(), clients.chunks()),

@@ -37,6 +37,8 @@ class Metadata:
     timestamp: int = 1_700_000_000_000_123
     consensus_group_high: int = 31
     next_user_id: int = 17
+    frontier: tuple[tuple[int, int], ...] = ((0, 3), (2, 5))
+    high_water: tuple[tuple[int, int], ...] = ((0, 31),)
     between: Any = None
 
     def users(self) -> Iterator[bytes]:
@@ -81,6 +83,8 @@ def payload(op: int, **parts: Any) -> bytes:
         writer_release=CURRENT,
         consensus_group_high_water=state.consensus_group_high,
         next_user_id=state.next_user_id,
+        acknowledgement_frontier=state.frontier,
+        acknowledgement_high_water=state.high_water,
         table_frontier=op,
     )
     return encode_payload(fields, users=USERS, streams=state.stream_section(), client_table=CLIENTS)

@@ -30,6 +30,8 @@ class CapturedState:
     timestamp = 2
     consensus_group_high = 3
     next_user_id = 4
+    frontier = ()
+    high_water = ()
 
     def users(self) -> Iterator[bytes]:
         yield b"users"

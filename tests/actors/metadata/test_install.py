@@ -36,6 +36,8 @@ def snapshot_of(log: Log) -> Snapshot:
             writer_release=1,
             consensus_group_high_water=captured.consensus_group_high,
             next_user_id=captured.next_user_id,
+            acknowledgement_frontier=captured.frontier,
+            acknowledgement_high_water=captured.high_water,
         ),
         users=msgpack.unpackb(b"".join(captured.users()), use_list=False, strict_map_key=False),
         streams=msgpack.unpackb(b"".join(captured.streams()), use_list=False, strict_map_key=False),
