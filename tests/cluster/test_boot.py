@@ -14,16 +14,26 @@ from loguru import logger
 from levrier.actors.runtime import ExitStatus
 from levrier.cluster.boot import Booted, BootRefused, boot
 from levrier.cluster.config import NodeConfig
+from levrier.persistence.acknowledgement_store import AcknowledgementStore
 from levrier.persistence.pairing import Pairing
 from levrier.persistence.simulated_storage import Crashed, SimulatedStorage, Tear
 from levrier.persistence.snapshot import read_payload, trailer
 from levrier.persistence.superblock import Phase, encode_record
+from levrier.wire.acknowledgement import Acknowledgement, Frontier
 from levrier.wire.checksums import xxh3
 from levrier.wire.codes import Operation
 from tests.cluster.logs import CONFIG, PATHS, Disk
 from tests.simulation.single_node import cheap_hash
 
 REGISTER = int(Operation.REGISTER)
+STATEMENT = Acknowledgement(
+    replica_id="ra",
+    node_id="a",
+    applied_frontier=Frontier(((0, 5),)),
+    origin_sequence_high_water=Frontier(),
+    membership_view=("ra",),
+    produced_at_ms=1,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +124,28 @@ def test_a_snapshot_without_a_superblock_refuses() -> None:
     disk = Disk()
     disk.snapshot(5)
     assert "missing although snapshot.bin exists" in refused(disk)
+
+
+def test_acknowledgements_without_a_superblock_refuse() -> None:
+    """They are about another life of the cluster, and must not count in a new one."""
+    disk = Disk()
+    AcknowledgementStore.open(disk.storage, PATHS.acknowledgements).record(STATEMENT)
+    assert "missing although acknowledgements.bin exists" in refused(disk)
+
+
+def test_damaged_acknowledgements_refuse_with_their_path() -> None:
+    """Never an empty store: what a replica said is never forgotten by accident."""
+    disk = Disk()
+    start(disk.storage).close()
+    AcknowledgementStore.open(disk.storage, PATHS.acknowledgements).record(STATEMENT)
+    disk.storage.flip(PATHS.acknowledgements, 9)
+    reason = refused(disk)
+    assert str(PATHS.acknowledgements) in reason
+    assert "damaged acknowledgements: checksum" in reason
+    disk.storage.flip(PATHS.acknowledgements, 9)
+    booted = start(disk.storage)
+    assert booted.acknowledgements.all() == (STATEMENT,)
+    booted.close()
 
 
 def test_a_superblock_of_this_node_is_accepted() -> None:

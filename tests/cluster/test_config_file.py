@@ -34,6 +34,8 @@ ports = { tcp = 8090, tcp_replica = 8092 }
 [metadata]
 journal_slots = 1024
 repair_retry = "500ms"
+[acknowledgements]
+interval = "250 ms"
 
 [system]
 path = "/var/lib/levrier"
@@ -66,6 +68,7 @@ def test_a_member_of_three(tmp_path: Path) -> None:
     assert node.roster[0].http == 3000
     assert (node.heartbeat_ticks, node.view_change_ticks, node.repair_retry_ticks) == (200, 500, 50)
     assert (node.journal_slots, node.prepare_queue_depth) == (1024, 64)
+    assert node.acknowledgement_interval_milliseconds == 250
     assert node.security.secret == b"hush"
     assert node.data == Path("/var/lib/levrier/node-1")
 

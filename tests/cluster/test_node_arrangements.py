@@ -9,7 +9,7 @@ from levrier.cluster.client import Client, IggyError
 from levrier.cluster.config import NodeConfig
 from levrier.cluster.testing import Server
 
-ACTORS = ("client_table", "consensus", "metadata", "journal", "superblock", "checkpoint")
+ACTORS = ("client_table", "consensus", "metadata", "journal", "superblock", "checkpoint", "acknowledgements")
 ARRANGEMENTS = {
     "as shipped": NodeConfig().arrangement,
     "one thread beside the sockets": (("bus", "io"), *((actor, "core") for actor in ACTORS)),

@@ -18,6 +18,7 @@ ACTORS = {
     "Checkpoint": ("checkpoint", ("Command",)),
     "StateTransfer": ("state_transfer", ("Command",)),
     "Birth": ("birth", ("Command",)),
+    "Acknowledgements": ("acknowledgements", ("Command",)),
 }
 
 

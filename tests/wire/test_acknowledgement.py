@@ -37,7 +37,7 @@ def test_the_body_has_the_six_fields_in_their_order() -> None:
         *("rb", "node-b", [[0, 5], [2, 9]], [[0, 31]], ["ra", "rb"], 1_700_000_000_123)
     ]
     assert Acknowledgement.decode(SAID.encode()) == SAID
-    assert COMMAND == Command.ACKNOWLEDGEMENT
+    assert int(Command.ACKNOWLEDGEMENT) == COMMAND
 
 
 @given(

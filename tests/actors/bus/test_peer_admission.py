@@ -25,6 +25,7 @@ class Side:
         own: LinkIdentity = identity(1)
         self.consensus: Probe[Any] = Probe("consensus")
         self.birth: Probe[Any] = Probe("birth")
+        self.told: Probe[bus.PeerAdmitted] = Probe("told")
         self.directory = ClusterDirectory(
             name="prod",
             nodes=[ClusterNode(name=f"n{each}", ip="h", tcp=each, role=NodeRole.FOLLOWER) for each in range(3)],
@@ -40,6 +41,7 @@ class Side:
                     consensus=self.consensus,
                     by_command={MEMBER_STATE: self.birth},
                     watchers=(self.birth,),
+                    admissions=(self.told,),
                     admission=admission,
                 ),
                 directory=self.directory,
@@ -83,6 +85,18 @@ def test_after_admission_everything_is() -> None:
     assert isinstance(side.consensus.take(), FrameReceived)
     assert isinstance(side.consensus.take(), PrepareReceived)
     assert side.directory.waiting == "waiting for a primary"
+
+
+def test_whoever_asked_is_told_of_an_admission_before_any_frame_of_the_peer() -> None:
+    """Whether it votes, too, and again when that has changed."""
+    side = Side(admission=True)
+    side.told.assert_silent()
+    side.tell(bus.AdmitPeer(replica=0, voter=False))
+    side.tell(bus.AdmitPeer(replica=0, voter=True))
+    assert side.told.take_all() == [bus.PeerAdmitted(replica=0, voter=False), bus.PeerAdmitted(replica=0, voter=True)]
+    side.side.closed(side.links)
+    side.tell(bus.AdmitPeer(replica=0))
+    side.told.assert_silent()
 
 
 def test_admission_ends_with_the_link() -> None:
