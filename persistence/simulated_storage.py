@@ -264,6 +264,14 @@ class SimulatedStorage:
             other.put(path, bytes(inode.current))
         return other
 
+    def durable_copy(self, random: Random) -> SimulatedStorage:
+        """Another disk that holds what a crash now would leave of this one, at the least: no unsynced byte or name."""
+        other = SimulatedStorage(random)
+        other._directories = dict(self._directories)
+        for path, inode in self._durable_names.items():
+            other.put(path, bytes(inode.durable))
+        return other
+
     # Inside
 
     def _enter(self, name: str, path: Path, offset: int = 0, size: int = 0, generation: int | None = None) -> None:

@@ -5,16 +5,14 @@ Each time the evidence is compared with what the disks hold: an op is durably ap
 
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 from loguru import logger
 
-from levrier.cluster.config import METADATA_GROUP
+from levrier.cluster.simulate.checkers.evidence import held_through
 from levrier.persistence.data_dir import GroupPaths
-from levrier.persistence.journal_scan import scan
-from levrier.persistence.simulated_storage import SimulatedStorage, Tear
+from levrier.persistence.simulated_storage import SimulatedStorage
 from levrier.persistence.snapshot import read_snapshot
 from levrier.wire.acknowledgement import replica_id
 from tests.cluster.cluster_steps import Caller, SteppedCluster
@@ -55,15 +53,9 @@ def ids(cluster: SteppedCluster, *replicas: int) -> list[str]:
 
 
 def held(storage: SimulatedStorage) -> int:
-    """The highest op up to which this disk durably has everything, in its snapshot and its log."""
-    storage = storage.copy(Random(1))
-    storage.crash(tear=Tear.LOSE)
-    snapshot = read_snapshot(storage, PATHS.snapshot)
-    op = snapshot.op if snapshot is not None else 0
-    file = storage.open(PATHS.journal, create=False)
-    ops = {header.op for header, _ in scan(file, path=PATHS.journal, group=METADATA_GROUP).entries}
-    while op + 1 in ops:
-        op += 1
+    """The op up to which this disk durably has everything."""
+    op = held_through(storage, PATHS)
+    assert op is not None
     return op
 
 

@@ -25,6 +25,8 @@ class Rule(StrEnum):
     SAME_DIGEST = "same state at the same op"
     SAME_STATE = "same bytes in the end"
     NOTHING_LOST = "nothing acknowledged is lost"
+    STATEMENT_IS_TRUE = "what a member says that it has durably applied is on its disk"
+    EVIDENCE_IS_TRUE = "evidence never exceeds what the disks hold, and names who is missing"
 
 
 class Violation(Exception):
