@@ -132,6 +132,17 @@ def receive_result(state: ReplicaState, header: ForwardRegisterResultHeader | Fo
         deny(state, request.ticket, NOT_COMMITTED)
 
 
+def void_waiters(state: ReplicaState) -> None:
+    """The view is over, and with it the primary that was asked: nobody waits for it until the deadline.
+
+    Whatever it did is unknown (57), so a client sends the same operation again and is served as soon as there is a new primary.
+    Not in the source, where a login that began as the primary died holds its client for the full five seconds.
+    """
+    for waiter in state.waiters.values():
+        deny(state, waiter.request.ticket, NOT_COMMITTED)
+    state.waiters.clear()
+
+
 def pass_tick(state: ReplicaState) -> None:
     """Those who have waited for too long are told that the outcome is unknown; what nobody waits for is forgotten."""
     for nonce, waiter in list(state.waiters.items()):

@@ -8,6 +8,7 @@ learner takes no part.
 from levrier.actors.consensus.admission import deny_queued, resync_prepare_timer
 from levrier.actors.consensus.answers import NOT_COMMITTED, deny
 from levrier.actors.consensus.effects import Note, Severity
+from levrier.actors.consensus.forwarding import void_waiters
 from levrier.actors.consensus.frames import broadcast, do_view_change, start_view_change
 from levrier.actors.consensus.gate import may_send
 from levrier.actors.consensus.merge import Ready, Vote, merge
@@ -56,6 +57,7 @@ def reset(state: ReplicaState) -> None:
     state.probe_attempts = 0
     close_session(state)
     clear_queues(state)
+    void_waiters(state)
 
 
 def clear_queues(state: ReplicaState) -> None:

@@ -104,6 +104,14 @@ def test_no_answer_for_five_seconds_means_that_the_outcome_is_unknown() -> None:
     assert of_type(backup.on_frame(register_result(nonce, RegisterOutcome.OK, epoch=4), b""), Answer) == []
 
 
+def test_a_view_change_lets_nobody_wait_for_the_primary_of_the_view_before() -> None:
+    """The client asks again at once and is served by the next one; a result that comes yet is ignored."""
+    backup, nonce = asking()
+    assert denials(backup.on_frame(start_view_change(2, 1), b"")) == [(9, 57)]
+    assert of_type(backup.on_frame(register_result(nonce, RegisterOutcome.OK, epoch=42), b""), Answer) == []
+    assert denials(ticks(backup, FORWARD_TICKS)) == []
+
+
 def test_the_result_of_another_client_is_ignored() -> None:
     backup, nonce = asking()
     effects = backup.on_frame(register_result(nonce, RegisterOutcome.OK, client=8, epoch=4), b"")
