@@ -55,6 +55,8 @@ ABSENT_SECTION: Final = b"\xc0"
 
 _MAGIC_BYTES = TRAILER_MAGIC.to_bytes(4, "little")
 _WRITE_SIZE = 256 * 1024
+SYNC_SIZE: Final = 1024 * 1024
+"""Bytes after which what was written is synced. Hundreds of dirty mebibytes at the end would keep the disk from the log."""
 _U64_MAX = (1 << 64) - 1
 _SECTION_FIRST = 3
 _RELEASE = 6
@@ -181,6 +183,7 @@ class SnapshotWriter:
         self._fields: SnapshotFields | None = None
         self._op = 0
         self._size = 0
+        self._unsynced_size = 0
         self._hash = xxhash.xxh3_64()
         self._pending = bytearray()
 
@@ -205,11 +208,15 @@ class SnapshotWriter:
         self._start(op)
 
     def write(self, chunk: bytes) -> None:
-        """Append encoded bytes. Raises `SnapshotNotWritten` (stage write); the snapshot is given up then."""
-        assert self._file is not None, "write before begin"
+        """Append encoded bytes. Raises `SnapshotNotWritten` (stage write or sync); the snapshot is given up then."""
+        file = self._file
+        assert file is not None, "write before begin"
         self._pending += chunk
         if len(self._pending) >= _WRITE_SIZE:
             self._guarded("write", self._flush)
+            if self._unsynced_size >= SYNC_SIZE:
+                self._guarded("sync", file.datasync)
+                self._unsynced_size = 0
 
     def finish(self, may_replace: Callable[[], bool] | None = None) -> SnapshotInfo:
         """Make it the snapshot of this directory, durably.
@@ -250,6 +257,7 @@ class SnapshotWriter:
         assert self._file is None, "one snapshot at a time"
         self._op = op
         self._size = 0
+        self._unsynced_size = 0
         self._hash = xxhash.xxh3_64()
         self._pending = bytearray()
         self._fields = None
@@ -266,6 +274,7 @@ class SnapshotWriter:
         self._hash.update(data)
         self._file.write(self._size, data)
         self._size += len(data)
+        self._unsynced_size += len(data)
 
     def _guarded(self, stage: str, call: Callable[[], None]) -> None:
         try:

@@ -19,6 +19,7 @@ from levrier.persistence.snapshot import (
     ABSENT_SECTION,
     FIELD_COUNT,
     FORMAT_VERSION,
+    SYNC_SIZE,
     TRAILER_SIZE,
     SnapshotFields,
     SnapshotInfo,
@@ -302,6 +303,42 @@ def test_large_sections_are_written_in_bounded_pieces() -> None:
     snapshot = read_snapshot(storage, SNAPSHOT)
     assert snapshot is not None
     assert snapshot.users == (bytes(1000),) * 3000
+
+
+def test_a_large_snapshot_is_synced_as_it_grows() -> None:
+    """The log shares the disk: a sync of all at the end would keep its appends waiting for as long as it takes."""
+    storage = disk()
+    writer = SnapshotWriter(storage, DIRECTORY)
+    writer.begin(FIELDS)
+    piece = msgpack.packb(b"x" * 100_000)
+    writer.write(msgpack.Packer().pack_array_header(50))
+    for _ in range(50):
+        writer.write(piece)
+    writer.write(ABSENT_SECTION)
+    writer.write(ABSENT_SECTION)
+    writer.finish()
+    unsynced = largest = 0
+    for call in storage.audit:
+        if call.path == SCRATCH:
+            unsynced = 0 if call.name in {"datasync", "sync"} else unsynced + call.size
+            largest = max(largest, unsynced)
+    assert 0 < largest < 2 * SYNC_SIZE
+    assert read_snapshot(storage, SNAPSHOT) is not None
+
+
+def test_a_sync_that_fails_on_the_way_gives_the_snapshot_up() -> None:
+    storage = disk()
+    write_snapshot(storage, DIRECTORY, EMPTY, absent())
+    before = storage.content(SNAPSHOT)
+    writer = SnapshotWriter(storage, DIRECTORY)
+    writer.begin(at(43))
+    storage.faults.fail_at[storage.calls + 2] = errno.EIO
+    with pytest.raises(SnapshotNotWritten) as caught:
+        writer.write(bytes(SYNC_SIZE))
+    assert caught.value.stage == "sync"
+    assert not writer.writing
+    assert storage.content(SNAPSHOT) == before
+    assert storage.content(SCRATCH) is None
 
 
 def test_an_aborted_snapshot_leaves_the_old_one_and_no_trace() -> None:
