@@ -3,6 +3,9 @@
 Asyncio, one connection, one request at a time; sessions, request numbers, replays and transient codes are handled as the
 official SDK handles them. After a broken connection `resume` takes the same session up again and settles the request that
 was under way, exactly once; `reconnect` begins a new session, as the SDK does.
+
+A node that does not lead takes no writes. The client then asks it who does, and goes there with a new session; unlike the SDK at
+once, not after four seconds. It remembers the nodes that it was told of, and comes back at another one when its own is gone.
 """
 
 import asyncio
@@ -27,7 +30,15 @@ from levrier.cluster.client_groups import GroupCommands
 from levrier.cluster.client_names import Name, identifier
 from levrier.cluster.client_users import UserCommands
 from levrier.wire.checksums import xxh3
-from levrier.wire.codes import LEVRIER_STATUS, RESULT_FRAMED, CommandCode, ErrorCode, EvictionReason, Operation
+from levrier.wire.codes import (
+    LEVRIER_STATUS,
+    RESULT_FRAMED,
+    CommandCode,
+    ErrorCode,
+    EvictionReason,
+    NodeRole,
+    Operation,
+)
 from levrier.wire.errors import WireError
 from levrier.wire.framing import HEADER_SIZE
 from levrier.wire.headers import EvictionHeader
@@ -57,6 +68,9 @@ RETRY_SECONDS: Final = 0.05
 RETRIES_OF_ONE_NUMBER: Final = 40
 """A request that was not accepted is sent again under a new number after this many tries, 2 s (wire 10.3)."""
 
+LOOK_FOR_LEADER_EVERY: Final = 5
+"""How many refusals of one request lie between two questions who leads."""
+
 SDK_NAME: Final = "levrier"
 SDK_VERSION: Final = "0.1.0"
 
@@ -67,6 +81,7 @@ _EVICTION: Final = 13
 _REGISTER: Final = int(Operation.REGISTER)
 _NON_REPLICATED: Final = int(Operation.NON_REPLICATED)
 _LOGOUT: Final = int(Operation.LOGOUT)
+_HEALTHY: Final = 0
 _NOT_COMMITTED: Final = int(ErrorCode.TRANSIENT_NOT_COMMITTED)
 _NOT_ACCEPTED: Final = int(ErrorCode.TRANSIENT_NOT_ACCEPTED)
 
@@ -135,6 +150,7 @@ class Client(UserCommands, GroupCommands):
         self._connection = connection
         self._host = host
         self._port = port
+        self._known: tuple[tuple[str, int], ...] = ((host, port),)
         self._deadline_seconds = deadline_seconds
         self._pause = pause
         self._id = client_id if client_id is not None else _fresh_id()
@@ -251,15 +267,7 @@ class Client(UserCommands, GroupCommands):
     async def query(self, code: int, body: bytes = b"", *, deadline_seconds: float | None = None) -> bytes:
         """Ask a NonReplicated command; the plain body of the answer."""
         async with self._lock:
-            frame = self._frame(_NON_REPLICATED, self._next, body, code=code)
-            deadline = self._deadline(deadline_seconds)
-            while True:
-                status, payload = self._read(await self._connection.exchange(frame, deadline))
-                if status == 0:
-                    return payload
-                if status not in (_NOT_COMMITTED, _NOT_ACCEPTED):
-                    raise IggyError(status, address=self.address)
-                await self._wait_to_retry(status, deadline)
+            return await self._ask(code, body, self._deadline(deadline_seconds))
 
     # Typed requests.
 
@@ -408,6 +416,35 @@ class Client(UserCommands, GroupCommands):
         self._unsettled = None
         return payload
 
+    async def _ask(self, code: int, body: bytes, deadline: float) -> bytes:
+        """A question under the lock; transient answers ask again."""
+        frame = self._frame(_NON_REPLICATED, self._next, body, code=code)
+        while True:
+            status, payload = self._read(await self._connection.exchange(frame, deadline))
+            if status == 0:
+                return payload
+            if status not in (_NOT_COMMITTED, _NOT_ACCEPTED):
+                raise IggyError(status, address=self.address)
+            await self._wait_to_retry(status, deadline)
+
+    async def _go_to_leader(self, deadline: float) -> bool:
+        """Move to the node that leads, with a new session; False when this one does, or when nobody is known to."""
+        try:
+            found = ClusterMetadata.decode(await self._ask(CommandCode.GET_CLUSTER_METADATA, b"", deadline))
+        except WireError as error:
+            raise self._violation(f"an undecodable list of nodes: {error}") from error
+        healthy = [node for node in found.nodes if node.status == _HEALTHY]
+        leader = next(((node.ip, node.tcp) for node in healthy if node.role == NodeRole.LEADER), None)
+        if len(found.nodes) < 2 or leader is None or leader == (_numeric(self._host), self._port):
+            return False
+        own = (self._host, self._port)
+        self._known = (own, *((node.ip, node.tcp) for node in found.nodes if (node.ip, node.tcp) != own))
+        self._host, self._port = leader
+        await self._open()
+        self._renew_id()
+        await self._register()
+        return True
+
     async def _exchange(self, operation: int, number: int, body: bytes, deadline: float) -> bytes:
         """Send a request until its answer is final: 57 sends the same frame again, 58 a new number after a while."""
         frame = self._frame(operation, number, body)
@@ -419,6 +456,13 @@ class Client(UserCommands, GroupCommands):
                 return payload
             if code not in (_NOT_COMMITTED, _NOT_ACCEPTED):
                 raise IggyError(code, address=self.address)
+            may_move = code == _NOT_ACCEPTED and operation not in (_REGISTER, _LOGOUT)
+            if may_move and refusals % LOOK_FOR_LEADER_EVERY == 0 and await self._go_to_leader(deadline):
+                refusals = 1  # Two that name each other are not followed without a pause.
+                number = self._sent_number = self._next
+                self._next = number + 1
+                frame = self._frame(operation, number, body)
+                continue
             await self._wait_to_retry(code, deadline)
             refusals = refusals + 1 if code == _NOT_ACCEPTED else 0
             if refusals >= RETRIES_OF_ONE_NUMBER and operation != _REGISTER:
@@ -485,9 +529,26 @@ class Client(UserCommands, GroupCommands):
         self._next = 1
 
     async def _open(self) -> None:
+        """Connect anew: where it was, else to the first of the others that takes the connection."""
         await self._connection.close()
         self._end_session()
-        self._connection = await open_connection(self._host, self._port, deadline_seconds=self._deadline_seconds)
+        own = (self._host, self._port)
+        failure: Disconnected | None = None
+        for host, port in (own, *(other for other in self._known if other != own)):
+            try:
+                self._connection = await open_connection(host, port, deadline_seconds=self._deadline_seconds)
+            except Disconnected as error:
+                failure = failure or error
+            else:
+                self._host, self._port = host, port
+                return
+        assert failure is not None
+        raise failure
+
+
+def _numeric(host: str) -> str:
+    """Nodes list addresses; people write names."""
+    return "127.0.0.1" if host == "localhost" else host
 
 
 def _fresh_id() -> int:

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from levrier.wire.codes import Operation
+from levrier.wire.codes import CommandCode, Operation
 from levrier.wire.framing import HEADER_SIZE
 from levrier.wire.headers import PrepareHeader, RequestHeader
 from levrier.wire.replies import committed_reply, query_reply, result_success
 from levrier.wire.requests.login import LoginWithPassword
 from levrier.wire.responses.login import LoginResponse
+from levrier.wire.responses.system import ClusterMetadata
 
 CLOSE = b"close"
 """Scripted answer: close the connection."""
@@ -42,6 +43,9 @@ class FakeNode:
         self.password = "iggy"
         self.op = 100
         self.port = 0
+        self.server: asyncio.Server | None = None
+        self.cluster = ClusterMetadata(name="alone", nodes=())
+        """Whom it lists to a client that asks who leads; the question is in no script and no list of what was asked."""
         self._connections = 0
         self._arrived = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -62,6 +66,9 @@ class FakeNode:
                 head = await reader.readexactly(HEADER_SIZE)
                 body = await reader.readexactly(int.from_bytes(head[48:52], "little") - HEADER_SIZE)
                 asked = Asked(connection, RequestHeader.decode(head), body, head + body)
+                if asked.header.code == CommandCode.GET_CLUSTER_METADATA:
+                    writer.write(self.success(asked, self.cluster.encode()))
+                    continue
                 async with self._arrived:
                     self.asked.append(asked)
                     self._arrived.notify_all()
@@ -78,6 +85,13 @@ class FakeNode:
         """Until that many requests have arrived."""
         async with self._arrived:
             await self._arrived.wait_for(lambda: len(self.asked) >= count)
+
+    async def stop_listening(self) -> None:
+        """Nobody can connect any more."""
+        assert self.server is not None
+        self.server.close()
+        self.close_connections()
+        await self.server.wait_closed()
 
     def close_connections(self) -> None:
         """Drop every client."""
@@ -111,7 +125,7 @@ class FakeNode:
 async def fake_node() -> AsyncIterator[FakeNode]:
     """A node on a free port of this machine."""
     node = FakeNode()
-    server = await asyncio.start_server(node.serve, "127.0.0.1", 0)
+    server = node.server = await asyncio.start_server(node.serve, "127.0.0.1", 0)
     node.port = server.sockets[0].getsockname()[1]
     try:
         yield node

@@ -410,7 +410,7 @@ def test_the_cluster_and_the_status() -> None:
     async def scenario(node: FakeNode, client: Client) -> None:
         nodes = (ClusterNode(name="n0", ip="127.0.0.1", tcp=8090, role=int(NodeRole.LEADER)),)
         cluster = ClusterMetadata(name="c", nodes=nodes)
-        node.script.append(payload(node, cluster.encode()))
+        node.cluster = cluster
         assert await client.cluster_metadata() == cluster
         node.script.append(payload(node, json.dumps({"op": 7}).encode()))
         assert await client.status() == {"op": 7}
