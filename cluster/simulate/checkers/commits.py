@@ -51,7 +51,7 @@ class CommitObserver:
     def __init__(self, replica_count: int) -> None:
         self.log: list[Committed] = []
         self._standings = [_Standing(0, 0) for _ in range(replica_count)]
-        self._model = Model()
+        self.model = Model()
         self.sessions = Sessions()
 
     @property
@@ -163,7 +163,7 @@ class CommitObserver:
         header = prepare.header
         previous = self.log[-1].header if self.log else None
         self._check_chain(replica, op, header, previous)
-        outcome = self._model.apply(step_of(header, prepare.body))
+        outcome = self.model.apply(step_of(header, prepare.body))
         self.sessions.commit(header, outcome.dropped_users)
         committed = Committed(header, prepare.body, outcome.code, reply_frame(header, outcome.body), replica)
         self.log.append(committed)
