@@ -133,7 +133,7 @@ class SimulatedStorage:
         self.audit: deque[Call] = deque(maxlen=AUDIT_CALLS_MAX)
         self.calls = 0
         self._random = random
-        self._on_delay = on_delay
+        self.on_delay = on_delay
         self._names: dict[Path, _Inode] = {}
         self._durable_names: dict[Path, _Inode] = {}
         self._changes: dict[Path, list[_NameChange]] = {}
@@ -290,8 +290,8 @@ class SimulatedStorage:
         delay = faults.sync_delay_us if name in {"sync", "datasync"} else 0
         if faults.delay_probability and self._random.random() < faults.delay_probability:
             delay += self._random.randint(1, max(1, faults.delay_us_max))
-        if delay and self._on_delay is not None:
-            self._on_delay(name, path, delay)
+        if delay and self.on_delay is not None:
+            self.on_delay(name, path, delay)
         error = faults.fail_at.get(self.calls, 0)
         if not error and faults.error_probability and self._random.random() < faults.error_probability:
             error = self._random.choice(faults.errors)

@@ -5,6 +5,7 @@ kernel's buffer would, and goes on at the client's next action or at `pump`. Num
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from levrier.actors.bus import messages as bus
@@ -16,10 +17,13 @@ WRITE_HIGH: Final = 256 * 1024
 
 
 class SimulatedClient:
-    """One scripted client."""
+    """One scripted client. `on_event` is called when the node wrote or closed."""
 
-    def __init__(self, transport: "SimulatedTransport", number: int) -> None:
+    def __init__(
+        self, transport: "SimulatedTransport", number: int, on_event: Callable[[], object] = lambda: None
+    ) -> None:
         self.number = number
+        self.on_event = on_event
         self.closed_by_node = False
         self.closed = False
         self.reading = True
@@ -95,6 +99,7 @@ class SimulatedClient:
         self.writes += 1
         if self.reading:
             self._frames.extend(self._decoder.feed(data))
+            self.on_event()
             return True
         self._unread += data
         self._blocked = len(self._unread) > WRITE_HIGH
@@ -115,10 +120,12 @@ class SimulatedTransport:
         """How many connections are open."""
         return len(self._clients)
 
-    def connect(self, *, peer: str = "192.0.2.1:50000") -> SimulatedClient:
+    def connect(
+        self, *, peer: str = "192.0.2.1:50000", on_event: Callable[[], object] = lambda: None
+    ) -> SimulatedClient:
         """A new client connects."""
         self._highest += 1
-        client = self._clients[self._highest] = SimulatedClient(self, self._highest)
+        client = self._clients[self._highest] = SimulatedClient(self, self._highest, on_event)
         self.bus.tell(bus.Opened(connection=client.number, peer=peer))
         return client
 
@@ -160,6 +167,7 @@ class SimulatedTransport:
         client = self._clients.pop(connection, None)
         if client is not None:
             client.closed_by_node = True
+            client.on_event()
 
     def stop(self) -> None:
         """Close every connection."""

@@ -16,6 +16,7 @@ from levrier.actors.consensus import effects
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.consensus.effects import Severity
 from levrier.actors.consensus.replica import Replica
+from levrier.actors.consensus.state import ReplicaState
 from levrier.actors.journal import messages as journal_messages
 from levrier.actors.metadata import messages as metadata_messages
 from levrier.actors.runtime import FatalReason, Handlers, NodeActor, Recipient, Runtime
@@ -119,6 +120,11 @@ class ConsensusActor(NodeActor):
             effects.Note: self._note,
             effects.Fatal: self._fatal,
         }
+
+    @property
+    def state(self) -> ReplicaState:
+        """What the replica knows. To be read."""
+        return self._replica.state
 
     def receive(self, message: object) -> None:
         """Handle one message of the protocol."""

@@ -48,6 +48,11 @@ class MetadataActor(NodeActor):
         self._handlers.on(metadata.FrontierWanted, self._on_frontier_wanted)
         self._handlers.seal()
 
+    @property
+    def machine(self) -> MetadataMachine:
+        """What is applied. To be read."""
+        return self._machine
+
     def receive(self, message: object) -> None:
         """Handle one message of `metadata.Command`."""
         self._handlers.dispatch(message)

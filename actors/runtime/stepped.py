@@ -26,7 +26,7 @@ from pykka._envelope import Envelope
 from levrier.actors.runtime.address import Address, Entry, Slot
 from levrier.actors.runtime.ports import FatalReason, Recipient, WorkFailed
 from levrier.actors.runtime.probe import Probe
-from levrier.actors.runtime.stepped_node import START, Lane, Seat, SteppedClock, SteppedNode
+from levrier.actors.runtime.stepped_node import START, Call, Lane, Seat, SteppedClock, SteppedNode
 from levrier.actors.runtime.timers import MessageTimer
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ class SteppedRuntime:
         self.now_nanos = 0
         self.steps = 0
         self.sender = OUTSIDE
+        self.teller: Seat | None = None
+        """Whose handler runs."""
+        self.observer: Callable[[Seat, object], None] | None = None
+        """Called after each step with who handled what. For a simulator's checks; it must not tell anybody anything."""
         self.failures: list[FatalReason] = []
         self.reports: list[FatalReason] = []
         self._scheduler = random.Random(f"scheduler/{seed}")
@@ -184,10 +188,48 @@ class SteppedRuntime:
         self.steps += 1
         self._note_delivery(lane, slot, message)
         self.sender = seat.full_name
+        self.teller = seat
         try:
             self._deliver(seat, slot, message)
         finally:
             self.sender = OUTSIDE
+            self.teller = None
+        if seat.busy_micros:
+            self._push_timer(seat.release_timer(self.now_nanos))
+        if self.observer is not None:
+            self.observer(seat, message)
+
+    def step_or_wait(self, deadline_nanos: int) -> bool:
+        """Deliver one message, or let time pass to the next timer when nothing is deliverable.
+
+        False, with time at the deadline, when nothing is left to happen until then.
+        """
+        if self._ready:
+            self.step()
+            return True
+        if self._fire_next(deadline_nanos):
+            return True
+        self.now_nanos = max(self.now_nanos, deadline_nanos)
+        return False
+
+    def call_after(self, milliseconds: int, action: Callable[[], object]) -> MessageTimer:
+        """Run an action of the world around the nodes, which no crash cancels, once in virtual time."""
+        timer = MessageTimer(
+            now_nanos=self.now_nanos,
+            milliseconds=milliseconds,
+            repeat=False,
+            recipient=Call(action),
+            message=None,
+        )
+        self._push_timer(timer)
+        return timer
+
+    def take_time(self, microseconds: int) -> None:
+        """The handler that runs takes so long, as one does that waits for a slow disk: what it tells from now on arrives,
+        and what it was told is handled, only then. Outside any handler it means nothing.
+        """
+        if self.teller is not None and microseconds > 0:
+            self.teller.take_time(microseconds)
 
     @property
     def idle(self) -> bool:
@@ -215,13 +257,19 @@ class SteppedRuntime:
             lane = seat.lanes[sender] = Lane(sender=sender, seat=seat)
         lane.entries.append(entry)
         seat.waiting += 1
-        if lane.position < 0 and (seat.started or sender == START):
+        if lane.position < 0 and not seat.holds and (seat.started or sender == START):
             self.make_ready(lane)
 
     def make_ready(self, lane: Lane) -> None:
         """Let the lane be picked."""
         lane.position = len(self._ready)
         self._ready.append(lane)
+
+    def hold_back(self, seat: Seat) -> None:
+        """Deliver nothing to this actor for now."""
+        for lane in seat.lanes.values():
+            if lane.position >= 0:
+                self._make_unready(lane)
 
     def empty_seat(self, seat: Seat) -> None:
         """Drop everything that waits for an actor."""
@@ -232,12 +280,12 @@ class SteppedRuntime:
         seat.waiting = 0
 
     def run_as(self, sender: str, action: Callable[[], None]) -> None:
-        """Run an action whose messages come from `sender`."""
-        self.sender = sender
+        """Run an action whose messages come from `sender`, whoever is being stepped."""
+        before, self.sender = self.sender, sender
         try:
             action()
         finally:
-            self.sender = OUTSIDE
+            self.sender = before
 
     def add_timer(
         self, node: SteppedNode, milliseconds: int, *, repeat: bool, recipient: Recipient[Any], message: object

@@ -63,10 +63,38 @@ class Lane:
 
 
 @final
-class Seat:
-    """One actor's place in the scheduler."""
+class Call:
+    """A recipient that runs an action, whatever it is told."""
 
-    __slots__ = ("cell", "full_name", "lanes", "node", "started", "waiting", "world")
+    __slots__ = ("_action",)
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self._action = action
+
+    def tell(self, _message: object, /) -> None:
+        """Run it."""
+        self._action()
+
+
+@final
+class Seat:
+    """One actor's place in the scheduler.
+
+    `holds` counts the reasons why nothing is delivered to it: its node is paused, its handler is not over yet.
+    """
+
+    __slots__ = (
+        "busy_micros",
+        "cell",
+        "full_name",
+        "holds",
+        "lanes",
+        "node",
+        "outbox",
+        "started",
+        "waiting",
+        "world",
+    )
 
     def __init__(self, *, world: SteppedRuntime, node: SteppedNode, cell: Cell) -> None:
         self.world = world
@@ -76,11 +104,62 @@ class Seat:
         self.lanes: dict[str, Lane] = {}
         self.waiting = 0
         self.started = False
+        self.holds = 0
+        self.busy_micros = 0
+        self.outbox: list[tuple[Seat, Entry]] | None = None
 
     def append(self, entry: Entry) -> None:
         """Queue an entry from whoever is being stepped."""
-        if not self.cell.ended:
+        if self.cell.ended:
+            return
+        teller = self.world.teller
+        if teller is not None and teller.outbox is not None:
+            teller.outbox.append((self, entry))
+        else:
             self.world.queue(self, self.world.sender, entry)
+
+    def hold(self) -> None:
+        """Be told nothing until as many `release`."""
+        self.holds += 1
+        if self.holds == 1:
+            self.world.hold_back(self)
+
+    def release(self) -> None:
+        """Undo one `hold`."""
+        assert self.holds > 0
+        self.holds -= 1
+        if self.holds:
+            return
+        for sender, lane in self.lanes.items():
+            if lane.entries and lane.position < 0 and (self.started or sender == START):
+                self.world.make_ready(lane)
+
+    def take_time(self, microseconds: int) -> None:
+        """The handler that runs takes so much longer."""
+        if self.outbox is None:
+            self.outbox = []
+            self.hold()
+        self.busy_micros += microseconds
+
+    def release_timer(self, now_nanos: int) -> MessageTimer:
+        """Fires when the handler that ran is over."""
+        milliseconds, self.busy_micros = max(1, self.busy_micros // 1000), 0
+        return MessageTimer(
+            now_nanos=now_nanos,
+            milliseconds=milliseconds,
+            repeat=False,
+            recipient=Call(self._end_busy),
+            message=None,
+            owner_is_gone=self.node.is_dead,
+        )
+
+    def _end_busy(self) -> None:
+        told, self.outbox = self.outbox, None
+        assert told is not None
+        for seat, entry in told:
+            if not seat.cell.ended:
+                self.world.queue(seat, self.full_name, entry)
+        self.release()
 
     def has_nothing_waiting(self) -> bool:
         """Whether all that was told was delivered."""
@@ -90,6 +169,8 @@ class Seat:
         """Run `on_start`, then let messages come."""
         self.started = True
         self.cell.start()
+        if self.holds:
+            return
         for lane in self.lanes.values():
             if lane.entries and lane.position < 0:
                 self.world.make_ready(lane)
@@ -109,6 +190,7 @@ class SteppedNode:
         self._jobs = 0
         self.failure: FatalReason | None = None
         self.crashed = False
+        self.paused = False
 
     @property
     def name(self) -> str:
@@ -196,6 +278,31 @@ class SteppedNode:
         seat = self._take_bound_seat(cell)
         actor.inbox.bind(cell=cell, append=seat.append, home=_AWAKE)
 
+    def actor(self, name: str) -> NodeActor:
+        """The actor of that name. To be looked at."""
+        actor = self._seats[name].cell.actor
+        assert actor is not None, f"{name} is no actor"
+        return actor
+
+    def pause(self) -> None:
+        """Handle nothing until `resume`, as a stopped process does. Time passes, and what is told waits."""
+        assert not self.paused
+        self.paused = True
+        for seat in self._seats.values():
+            seat.hold()
+
+    def resume(self) -> None:
+        """Go on with all that has gathered."""
+        assert self.paused
+        self.paused = False
+        for seat in self._seats.values():
+            seat.release()
+
+    def listener(self, name: str, receive: Callable[[Any], object]) -> Address[Any]:
+        """Somebody outside the nodes, such as a client: what is told to the address is delivered to `receive` in its turn."""
+        self._take_bound_seat(Cell(name=name, supervisor=self, receive=receive))
+        return self.address(name)
+
     def probe(self, name: str) -> Probe[Any]:
         """A probe in place of the actor of that name; it records when the scheduler delivers."""
         probe: Probe[Any] = Probe(name)
@@ -227,6 +334,7 @@ class SteppedNode:
         for seat in self._seats.values():
             self._world.empty_seat(seat)
             seat.cell.discard()
+            seat.outbox = None
         self._seats.clear()
 
     def _take_bound_seat(self, cell: Cell) -> Seat:
@@ -244,4 +352,6 @@ class SteppedNode:
             cell.halt()
         self._seats = {name: known for name, known in self._seats.items() if not known.cell.ended}
         self._seats[key] = seat
+        if self.paused:
+            seat.hold()
         return seat

@@ -4,115 +4,26 @@ Each node boots from its own simulated disk through the very functions that a pr
 """
 
 import json
-from dataclasses import replace
-from pathlib import Path
-from random import Random
 from typing import Any
 
-from levrier.actors.bus.simulated_replicas import LinkPolicy, ReplicaNetwork
-from levrier.actors.bus.simulated_transport import SimulatedClient, SimulatedTransport
-from levrier.actors.runtime import SteppedRuntime
-from levrier.cluster.boot import Booted, boot
-from levrier.cluster.config import Address, Member, NodeConfig, RootUser
-from levrier.cluster.node import Outside, wire
-from levrier.persistence.simulated_storage import DiskFaults, SimulatedStorage
-from levrier.persistence.superblock import Phase, SuperblockStore, VsrState
+from levrier.actors.bus.simulated_replicas import LinkPolicy
+from levrier.actors.bus.simulated_transport import SimulatedClient
+from levrier.cluster.simulate.cluster import SimulatedCluster, cluster_config
+from levrier.cluster.simulate.frames import NOT_ACCEPTED, NOT_COMMITTED, code, login_frame, request
 from levrier.wire.codes import LEVRIER_STATUS, CommandCode, NodeRole, Operation
 from levrier.wire.framing import HEADER_SIZE
 from levrier.wire.requests.streams import CreateStream
 from levrier.wire.responses.login import LoginResponse
 from levrier.wire.responses.system import ClusterMetadata
-from tests.cluster.raw_client import NOT_ACCEPTED, NOT_COMMITTED, code, login_frame, request
-from tests.simulation.single_node import cheap_hash, cheap_verify
 
 
-def members(count: int) -> tuple[Member, ...]:
-    """A roster."""
-    return tuple(
-        Member(name=f"node-{replica}", replica=replica, ip="10.0.0.1", tcp=8000 + replica, tcp_replica=9000 + replica)
-        for replica in range(count)
-    )
-
-
-class SteppedCluster:
+class SteppedCluster(SimulatedCluster):
     """`count` members, all blank and down until `start`."""
 
     def __init__(
         self, seed: int, *, count: int = 3, policy: LinkPolicy | None = None, journal_slots: int = 256
     ) -> None:
-        self.seed = seed
-        self.count = count
-        self.world = SteppedRuntime(seed)
-        self.network = ReplicaNetwork(policy)
-        self.storages = [SimulatedStorage(Random(f"disk/{seed}/{each}"), DiskFaults()) for each in range(count)]
-        self.transports: dict[int, SimulatedTransport] = {}
-        self.booted: dict[int, Booted] = {}
-        self.config = NodeConfig(
-            data=Path("/data"),
-            cluster_name="stepped",
-            listen=Address(),
-            root=RootUser(),
-            members=members(count),
-            replica_count=count,
-            journal_slots=journal_slots,
-            clients_table_max=64,
-        )
-
-    def config_of(self, replica: int) -> NodeConfig:
-        """What that member is started with."""
-        return replace(self.config, replica=replica, node_name=f"node-{replica}")
-
-    def start(self, replica: int) -> None:
-        """Boot a member from its disk."""
-        config = self.config_of(replica)
-        node = self.world.node(config.node_name)
-        booted = boot(config, storage=self.storages[replica], entropy=node.entropy, hashing=cheap_hash)
-        member = config.roster[replica]
-        transport = SimulatedTransport(bus=node.address("bus"))
-        links = self.network.join(
-            replica, host=member.ip, port=member.tcp_replica, runtime=node, bus=node.address("bus")
-        )
-        wire(
-            config,
-            booted,
-            node,
-            Outside(
-                storage=self.storages[replica],
-                transport=transport,
-                cluster=lambda: ClusterMetadata(name="stepped", nodes=()),
-                node_facts=dict,
-                verify=cheap_verify,
-                replica_transport=links,
-            ),
-        )
-        self.transports[replica], self.booted[replica] = transport, booted
-
-    def crash(self, replica: int) -> None:
-        """The machine stops; what was not synced is lost."""
-        self.world.crash_node(f"node-{replica}")
-        self.network.leave(replica)
-        self.storages[replica].crash()
-        del self.transports[replica], self.booted[replica]
-
-    def wipe(self, replica: int) -> None:
-        """A crashed member gets an empty disk."""
-        assert replica not in self.booted
-        self.storages[replica] = SimulatedStorage(Random(f"disk/{self.seed}/{replica}/new"), DiskFaults())
-
-    def own(self, replica: int) -> VsrState:
-        """What the superblock of a member says."""
-        return SuperblockStore.open(self.storages[replica], Path("/data/metadata")).read() or VsrState(
-            cluster=0, replica_id=replica, replica_count=self.count, phase=Phase.PREPARED, voter=False
-        )
-
-    def is_born(self, replica: int) -> bool:
-        """Whether the birth is durable there."""
-        own = self.own(replica)
-        return bool(own.birth_id) and own.phase is Phase.BORN
-
-    def voters(self) -> list[int]:
-        """The members that durably vote."""
-        return [each for each in range(self.count) if self.is_born(each) and self.own(each).voter]
+        super().__init__(seed, cluster_config(count, journal_slots=journal_slots), policy=policy)
 
 
 class Caller:

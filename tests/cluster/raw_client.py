@@ -10,64 +10,22 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from levrier.wire.checksums import xxh3
-from levrier.wire.codes import LEVRIER_STATUS, RESULT_FRAMED, CommandCode, ErrorCode, Operation
+from levrier.cluster.simulate.frames import EVICTED, NOT_ACCEPTED, NOT_COMMITTED, code, login_frame, request
+from levrier.wire.codes import LEVRIER_STATUS, CommandCode, Operation
 from levrier.wire.framing import HEADER_SIZE, FrameDecoder
-from levrier.wire.headers import EvictionHeader, ReplyHeader, RequestHeader
 from levrier.wire.identifiers import Identifier
-from levrier.wire.protocol_version import CURRENT
-from levrier.wire.replies import result_code
-from levrier.wire.requests.login import LoginWithPassword
 from levrier.wire.requests.streams import CreateStream, DeleteStream, UpdateStream
 from levrier.wire.requests.topics import GetTopics
 from levrier.wire.responses.login import LoginResponse
 from levrier.wire.responses.streams import StreamDetails, StreamList
 from levrier.wire.responses.topics import TopicList
 
-ANSWER_SECONDS = 60.0
-EVICTION_COMMAND = 13
-EVICTED = -1000
-"""`code` gives this minus the reason for an eviction frame."""
+__all__ = ["EVICTED", "NOT_ACCEPTED", "NOT_COMMITTED", "RawClient", "code", "login_frame", "request"]
 
-NOT_COMMITTED = int(ErrorCode.TRANSIENT_NOT_COMMITTED)
-NOT_ACCEPTED = int(ErrorCode.TRANSIENT_NOT_ACCEPTED)
+ANSWER_SECONDS = 60.0
 RETRY_SECONDS = 0.01
 PIPELINE = 100
 _READ = 65536
-
-
-def request(
-    operation: int, body: bytes = b"", *, client: int, session: int = 0, number: int = 0, code: int = 0
-) -> bytes:
-    """A request frame as the SDK makes it: NonReplicated ones carry no stamp."""
-    header = RequestHeader(
-        client=client,
-        request=number,
-        operation=operation,
-        session=session,
-        request_checksum=0 if operation == Operation.NON_REPLICATED else xxh3(body),
-        code=code,
-        size=HEADER_SIZE + len(body),
-    )
-    return header.encode() + body
-
-
-def code(frame: bytes) -> int:
-    """0 for success, the error code of a refusal, `EVICTED - reason` for the end of a session."""
-    if frame[60] == EVICTION_COMMAND:
-        return EVICTED - EvictionHeader.decode(frame).reason
-    header = ReplyHeader.decode(frame)
-    if header.status or header.operation not in RESULT_FRAMED:
-        return header.status
-    return result_code(frame[HEADER_SIZE:])
-
-
-def login_frame(client: int, username: str = "iggy", password: str = "iggy") -> bytes:
-    """A Register frame."""
-    body = LoginWithPassword(
-        protocol_version=CURRENT, sdk_name="raw", sdk_version="1", username=username, password=password
-    ).encode()
-    return request(Operation.REGISTER, body, client=client)
 
 
 def create_stream(name: str) -> bytes:

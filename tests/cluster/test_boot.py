@@ -14,6 +14,7 @@ from loguru import logger
 from levrier.actors.runtime import ExitStatus
 from levrier.cluster.boot import Booted, BootRefused, boot
 from levrier.cluster.config import NodeConfig
+from levrier.cluster.simulate.cluster import cheap_hash
 from levrier.persistence.acknowledgement_store import AcknowledgementStore
 from levrier.persistence.pairing import Pairing
 from levrier.persistence.simulated_storage import Crashed, SimulatedStorage, Tear
@@ -23,7 +24,6 @@ from levrier.wire.acknowledgement import Acknowledgement, Frontier
 from levrier.wire.checksums import xxh3
 from levrier.wire.codes import Operation
 from tests.cluster.logs import CONFIG, PATHS, Disk
-from tests.simulation.single_node import cheap_hash
 
 REGISTER = int(Operation.REGISTER)
 STATEMENT = Acknowledgement(

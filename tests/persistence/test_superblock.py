@@ -342,10 +342,10 @@ def test_s164_after_a_write_that_was_broken_off_another_one_succeeds() -> None:
             raise Cancelled
 
     storage.faults.sync_delay_us = 1
-    storage._on_delay = cancel
+    storage.on_delay = cancel
     with pytest.raises(Cancelled):
         store.write(b"2")
-    storage._on_delay = None
+    storage.on_delay = None
     store.write(b"3")
     assert store.read_payload() == opened(storage).read_payload() == b"3"
 

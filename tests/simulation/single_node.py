@@ -18,13 +18,14 @@ from levrier.actors.runtime import SteppedRuntime
 from levrier.cluster.boot import Booted, boot
 from levrier.cluster.config import NodeConfig, RootUser
 from levrier.cluster.node import Outside, wire
+from levrier.cluster.simulate.cluster import cheap_hash, cheap_verify
+from levrier.cluster.simulate.frames import NOT_ACCEPTED, NOT_COMMITTED, code, login_frame, request
 from levrier.persistence.simulated_storage import Crashed, DiskFaults, SimulatedStorage
 from levrier.wire.codes import CommandCode, ErrorCode, NodeRole, Operation
 from levrier.wire.framing import HEADER_SIZE
 from levrier.wire.responses.login import LoginResponse
 from levrier.wire.responses.streams import StreamList
 from levrier.wire.responses.system import ClusterMetadata, ClusterNode
-from tests.cluster.raw_client import NOT_ACCEPTED, NOT_COMMITTED, code, login_frame, request
 from tests.cluster.recorder import Asked, Recorder
 
 CONFIG = NodeConfig(data=Path("/data"), root=RootUser(), journal_slots=256, clients_table_max=16)
@@ -37,16 +38,6 @@ ROUNDS_MAX = 60_000
 CLUSTER = ClusterMetadata(
     name="single-node", nodes=(ClusterNode(name=NODE, ip="127.0.0.1", tcp=1, role=NodeRole.LEADER),)
 )
-
-
-def cheap_hash(password: str, *, salt: bytes) -> str:
-    """A hash that costs nothing."""
-    return f"${salt.hex()}${password}"
-
-
-def cheap_verify(password_hash: str, password: str) -> bool:
-    """The other half of `cheap_hash`."""
-    return password_hash.endswith(f"${password}")
 
 
 @dataclass

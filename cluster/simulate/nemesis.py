@@ -1,0 +1,394 @@
+"""Who does the harm: partitions, pauses, crashes, disks and clocks, by the plan and within the budget of the design.
+
+The budget: data is lost or damaged on one member at a time, and never while another one is still recovering from that. A
+member that refuses its damaged disk is given an empty one by its operator, who also restarts whoever stopped.
+"""
+
+import errno
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from levrier.actors.consensus.state import ReplicaState, Status
+from levrier.actors.runtime import ExitStatus, FatalReason
+from levrier.cluster.boot import BootRefused
+from levrier.cluster.simulate.cluster import METADATA, SimulatedCluster
+from levrier.cluster.simulate.faults import Fault, FaultPlan
+from levrier.cluster.simulate.links import FaultyLinks
+from levrier.cluster.simulate.violation import Violation
+from levrier.cluster.simulate.watch import Trace, Watch
+from levrier.persistence.errors import IoFailed
+from levrier.persistence.simulated_storage import Crashed, DiskFaults, SimulatedStorage, Tear
+
+CRASHED_REASON: Final = "Crashed"
+_HOUR_MICROS: Final = 3_600_000_000
+_DISK_REASONS: Final = frozenset({ExitStatus.LOG_UNRECONCILABLE, ExitStatus.SUPERBLOCK_WEDGED})
+_ROTTING_FILES: Final = ("journal.wal", "journal.wal", "snapshot.bin", "superblock.a", "superblock.b")
+
+
+class Nemesis:
+    """Strikes until `stop`. `world.random` is not touched: the harm has randomness of its own."""
+
+    def __init__(
+        self,
+        *,
+        random: Random,
+        plan: FaultPlan,
+        cluster: SimulatedCluster,
+        links: FaultyLinks,
+        watch: Watch,
+        trace: Trace,
+    ) -> None:
+        self.striking = True
+        self.impaired: int | None = None
+        """The member that lost something it had promised to keep, until it has all of it back."""
+        self.down: set[int] = set()
+        self._rotten = False
+        """Whether the disk of the impaired member has wrong bits that no boot has looked at."""
+        self._goal = 0
+        self._random = random
+        self._plan = plan
+        self._cluster = cluster
+        self._links = links
+        self._watch = watch
+        self._trace = trace
+        self._ease = min(1.0, plan.mean_ms.get(Fault.CRASH, 1_000.0) / 4_000)
+        """Where crashes are frequent, restarts are quick."""
+        self._hung_until = [0] * cluster.count
+        self._disk_faulty = [False] * cluster.count
+        """Whether calls to the disk failed in this life of a member, so that it may end by that."""
+        self._skews = [self._draw_skew() if plan.has(Fault.CLOCK_SKEW) else 0 for _ in range(cluster.count)]
+        self._strikes: dict[Fault, Callable[[], None]] = {
+            Fault.PARTITION: self._partition,
+            Fault.ONE_WAY: self._one_way,
+            Fault.PAUSE: self._pause,
+            Fault.CRASH: self._crash_somebody,
+            Fault.BIT_ROT: self._rot,
+            Fault.EIO: self._fail_disk,
+            Fault.ENOSPC: self._fill_disk,
+            Fault.HUNG_DISK: self._hang_disk,
+            Fault.SLOW_DISK: self._slow_disk,
+            Fault.CLOCK_JUMP: self._jump,
+            Fault.WIPE: self._wipe,
+        }
+
+    def begin(self) -> None:
+        """Boot everybody, in any order, and lay the first traps."""
+        order = list(range(self._cluster.count))
+        self._random.shuffle(order)
+        for replica in order:
+            self.down.add(replica)
+            self._after(self._random.choice((0, 1, 30, 400)), lambda member=replica: self.boot(member))
+        for fault in self._plan.mean_ms:
+            self._arm(fault)
+
+    def stop(self) -> None:
+        """No more harm: links and disks are good again, whoever is paused goes on."""
+        self.striking = False
+        self._links.calm()
+        for replica in range(self._cluster.count):
+            self._mend_disk(replica)
+            self._hung_until[replica] = 0
+            self._cluster.storages[replica].faults.crash_after = None
+            if replica in self._cluster.booted and self._cluster.node(replica).paused:
+                self._resume(replica)
+
+    # Boots and ends, as an operator sees to them
+
+    def boot(self, replica: int) -> None:
+        """Start a member that is down."""
+        if replica not in self.down:
+            return
+        self.down.discard(replica)
+        storage = self._cluster.storages[replica]
+        storage.on_delay = lambda _call, _path, micros: self._on_delay(replica, micros)
+        try:
+            self._cluster.start(replica)
+        except Crashed:
+            self._tell(replica, "stops in the middle of its boot")
+            self.crash(replica)
+            return
+        except BootRefused as refused:
+            self._refused(replica, refused)
+            return
+        self._disk_faulty[replica] = self._has_faulty_disk(storage)
+        node = self._cluster.node(replica)
+        node.clock.offset_micros = self._skews[replica]
+        if self.impaired == replica:
+            self._rotten = False
+        applied = self._cluster.booted[replica].recovered.applied
+        self._watch.born(replica, node, applied, self._replayed(replica))
+
+    def crash(self, replica: int, *, machine: bool = True, after_ms: int | None = None) -> None:
+        """A member stops; it is started again after a while."""
+        name = f"node-{replica}"
+        self._watch.gone(name)
+        self._watch.counts.crashes += 1
+        storage = self._cluster.storages[replica]
+        if machine:
+            storage.faults.tear = self._tear()
+            self._cluster.crash(replica)
+        else:
+            self._cluster.kill(replica)
+        self._trace.tell(name, f"{'crashes' if machine else 'is killed'} ({storage.faults.tear.value})")
+        self.down.add(replica)
+        delay = int(self._random.choice((0, 10, 200, 2_000, 8_000)) * self._ease) if after_ms is None else after_ms
+        self._after(delay, lambda: self.boot(replica))
+
+    def failed(self, replica: int, reason: FatalReason) -> None:
+        """A member ended by itself. `Violation` unless its disk gave it a reason."""
+        if reason.reason.startswith(CRASHED_REASON):
+            self._tell(replica, "stops in the middle of a call to its disk")
+            self.crash(replica)
+            return
+        self._tell(replica, f"ends with status {int(reason.status)}: {reason.actor}: {reason.reason}")
+        if reason.status not in _DISK_REASONS or not self._disk_faulty[replica]:
+            raise Violation("no node fails", f"node-{replica}: {reason.actor}: {reason.reason}")
+        self.crash(replica, machine=False, after_ms=1_000)
+
+    def after_step(self) -> None:
+        """Notice that the impaired member has everything back."""
+        replica = self.impaired
+        if replica is None or replica not in self._cluster.booted:
+            return
+        state = self._watch.states().get(replica)
+        if state is not None and self._has_recovered(state):
+            self._tell(replica, "has everything back that it had lost")
+            self.impaired = None
+
+    def _has_recovered(self, state: ReplicaState) -> bool:
+        return (
+            state.born
+            and state.voter
+            and state.status is Status.NORMAL
+            and not state.is_transferring
+            and state.commit_min >= self._goal
+            and state.gate.view_durable == state.view
+            and not self._is_damaged(state.config.replica)
+        )
+
+    def _refused(self, replica: int, refused: BootRefused) -> None:
+        self._tell(replica, f"refuses to boot: {refused}")
+        cause = refused.__cause__
+        if isinstance(cause, IoFailed):
+            self.crash(replica, machine=False, after_ms=500)
+        elif refused.status is ExitStatus.BOOT_DAMAGED and self.impaired == replica:
+            self._tell(replica, "is given an empty disk")
+            self.crash(replica, after_ms=200)
+            self._cluster.wipe(replica)
+            self._rotten = False
+        else:
+            raise Violation("a boot is refused for damage only", f"node-{replica}: {refused}")
+
+    def _replayed(self, replica: int) -> list[bytes]:
+        """The entries that a boot has just applied. Nobody suffers from their being read here."""
+        storage, booted = self._cluster.storages[replica], self._cluster.booted[replica]
+        recovered = booted.recovered
+        first = recovered.applied - recovered.replayed + 1
+        faults, storage.faults = storage.faults, DiskFaults()
+        entries = [booted.journal.entry(op) for op in range(first, recovered.applied + 1)]
+        storage.faults = faults
+        return [entry.frame for entry in entries if entry is not None]
+
+    # The strikes
+
+    def _arm(self, fault: Fault) -> None:
+        wait = int(self._random.expovariate(1 / self._plan.mean_ms[fault])) + 1
+
+        def strike() -> None:
+            if self.striking:
+                self._strikes[fault]()
+                self._arm(fault)
+
+        self._after(wait, strike)
+
+    def _partition(self) -> None:
+        count = self._cluster.count
+        camp = frozenset(self._random.sample(range(count), self._random.randint(1, count - 1)))
+        length = self._length(Fault.PARTITION, 10_000)
+        self._trace.tell("links", f"{_names(camp)} are parted from the others for {length} ms")
+        self._links.part(camp)
+
+        def heal() -> None:
+            if self.striking:
+                self._trace.tell("links", "the camps hear each other again")
+                self._links.part(frozenset())
+
+        self._after(length, heal)
+
+    def _one_way(self) -> None:
+        source, target = self._random.sample(range(self._cluster.count), 2)
+        length = self._length(Fault.ONE_WAY, 10_000)
+        self._trace.tell("links", f"node-{target} does not hear node-{source} for {length} ms")
+        self._links.cut(source, target)
+        self._after(length, lambda: self._links.mend(source, target))
+
+    def _pause(self) -> None:
+        replica = self._anybody()
+        if replica is None or self._cluster.node(replica).paused:
+            return
+        node, length = self._cluster.node(replica), self._length(Fault.PAUSE, 15_000)
+        self._tell(replica, f"stands still for {length} ms")
+        node.pause()
+
+        def resume() -> None:
+            if self.striking and node.paused and not node.dead:
+                self._resume(replica)
+
+        self._after(length, resume)
+
+    def _resume(self, replica: int) -> None:
+        self._tell(replica, "goes on")
+        self._cluster.node(replica).resume()
+
+    def _crash_somebody(self) -> None:
+        replica = self._anybody()
+        if replica is None:
+            return
+        draw = self._random.random()
+        if draw < 0.45:
+            storage = self._cluster.storages[replica]
+            storage.faults.crash_after = storage.calls + self._random.randint(0, 30)
+        else:
+            self.crash(replica, machine=draw < 0.9)
+
+    def _rot(self) -> None:
+        """Some bits of one file change; the member goes on, or is looked at when it boots next."""
+        replica = self._random.randrange(self._cluster.count)
+        if not self._may_damage(replica):
+            return
+        storage = self._cluster.storages[replica]
+        path = METADATA / self._random.choice(_ROTTING_FILES)
+        content = storage.content(path)
+        if content is None:
+            return
+        used = len(content.rstrip(b"\0"))
+        if not used:
+            return
+        offset = self._random.randrange(used)
+        self._impair(replica)
+        self._rotten = True
+        self._tell(replica, f"has a wrong bit in {path.name} at offset {offset}")
+        storage.flip(path, offset, self._random.randrange(8))
+        self._after(self._random.choice((0, 0, 300, 5_000)), lambda: self._look_at(replica))
+
+    def _look_at(self, replica: int) -> None:
+        if replica in self._cluster.booted and self._rotten and self.striking:
+            self.crash(replica)
+
+    def _wipe(self) -> None:
+        replica = self._random.randrange(self._cluster.count)
+        if not self._may_damage(replica):
+            return
+        self._impair(replica)
+        self._tell(replica, "loses its disk")
+        if replica in self._cluster.booted:
+            self.crash(replica)
+        self._cluster.wipe(replica)
+
+    def _fail_disk(self) -> None:
+        replica = self._random.randrange(self._cluster.count)
+        faults, length = self._cluster.storages[replica].faults, self._length(Fault.EIO, 5_000)
+        faults.error_probability = self._random.choice((0.02, 0.2, 1.0))
+        faults.errors = (errno.EIO,)
+        self._disk_faulty[replica] = True
+        self._tell(replica, f"has a disk that fails {faults.error_probability:.0%} of calls for {length} ms")
+        self._after(length, lambda: self._mend_disk(replica))
+
+    def _fill_disk(self) -> None:
+        replica = self._random.randrange(self._cluster.count)
+        length = self._length(Fault.ENOSPC, 5_000)
+        self._cluster.storages[replica].faults.write_budget = self._random.randint(0, 40_000)
+        self._disk_faulty[replica] = True
+        self._tell(replica, f"has a disk that is nearly full for {length} ms")
+        self._after(length, lambda: self._mend_disk(replica))
+
+    def _slow_disk(self) -> None:
+        replica = self._random.randrange(self._cluster.count)
+        faults, length = self._cluster.storages[replica].faults, self._length(Fault.SLOW_DISK, 10_000)
+        faults.delay_probability = self._random.choice((0.1, 1.0))
+        faults.delay_us_max = self._plan.slow_us
+        self._tell(replica, f"has a slow disk for {length} ms")
+
+        def mend() -> None:
+            faults.delay_probability = 0.0
+
+        self._after(length, mend)
+
+    def _hang_disk(self) -> None:
+        replica = self._random.randrange(self._cluster.count)
+        length = self._length(Fault.HUNG_DISK, 15_000)
+        self._hung_until[replica] = self._cluster.world.now_nanos + length * 1_000_000
+        self._cluster.storages[replica].faults.delay_probability = 1.0
+        self._tell(replica, f"has a disk that hangs for {length} ms")
+
+    def _jump(self) -> None:
+        replica = self._random.randrange(self._cluster.count)
+        self._skews[replica] = self._draw_skew()
+        self._tell(replica, f"has its clock set wrong by {self._skews[replica] / 1e6:.3f} s")
+        if replica in self._cluster.booted:
+            self._cluster.node(replica).clock.offset_micros = self._skews[replica]
+
+    # Means
+
+    def _may_damage(self, replica: int) -> bool:
+        """Within the budget: nobody is impaired, and everybody else is whole and up to date."""
+        if self.impaired is not None or self.down - {replica}:
+            return False
+        states = self._watch.states()
+        return all(
+            state.born and state.voter and state.commit_min >= self._watch.highest - 64
+            for each, state in states.items()
+            if each != replica
+        ) and len(states) >= self._cluster.count - 1
+
+    def _impair(self, replica: int) -> None:
+        self.impaired = replica
+        states = self._watch.states()
+        self._goal = max([self._watch.highest, *(state.sequencer for state in states.values())])
+
+    def _is_damaged(self, replica: int) -> bool:
+        """Wrong bits stay until the disk is written anew; only a boot that read everything knows."""
+        return self._rotten and self.impaired == replica
+
+    def _mend_disk(self, replica: int) -> None:
+        faults = self._cluster.storages[replica].faults
+        faults.error_probability = faults.delay_probability = 0.0
+        faults.write_budget = None
+
+    def _has_faulty_disk(self, storage: SimulatedStorage) -> bool:
+        return storage.faults.error_probability > 0 or storage.faults.write_budget is not None
+
+    def _on_delay(self, replica: int, micros: int) -> None:
+        hung = (self._hung_until[replica] - self._cluster.world.now_nanos) // 1000
+        self._cluster.world.take_time(max(micros, hung))
+
+    def _tear(self) -> Tear:
+        lost, torn = self._plan.has(Fault.LOST_UNSYNCED), self._plan.has(Fault.TORN)
+        if lost and torn:
+            return Tear.ANY
+        if torn:
+            return self._random.choice((Tear.PREFIX, Tear.SECTORS))
+        return Tear.LOSE if lost else Tear.KEEP
+
+    def _draw_skew(self) -> int:
+        most = self._random.choice((100_000, 60_000_000, _HOUR_MICROS * 48))
+        return self._random.randint(-most, most)
+
+    def _length(self, fault: Fault, most: int) -> int:
+        """Mostly short, sometimes longer than any timeout; less than the time between two of them, on average."""
+        return 1 + int(min(most, 2 * self._plan.mean_ms[fault]) * self._random.random() ** 2)
+
+    def _anybody(self) -> int | None:
+        up = sorted(self._cluster.booted)
+        return self._random.choice(up) if up else None
+
+    def _after(self, milliseconds: int, action: Callable[[], object]) -> None:
+        self._cluster.world.call_after(milliseconds, action)
+
+    def _tell(self, replica: int, what: str) -> None:
+        self._trace.tell(f"node-{replica}", what)
+
+
+def _names(members: frozenset[int]) -> str:
+    return ", ".join(f"node-{replica}" for replica in sorted(members))

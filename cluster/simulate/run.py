@@ -1,0 +1,238 @@
+"""One seed from birth to verdict: faults until enough was answered, then a healed core that must make progress.
+
+The verdict is a value: what was broken, how it went, and the last events. Nothing but the seed and the settings decides it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from loguru import logger
+
+from levrier.actors.consensus.state import ReplicaState, Status
+from levrier.actors.metadata.actor import MetadataActor
+from levrier.cluster.config import NodeConfig
+from levrier.cluster.simulate.client import ScriptedClient
+from levrier.cluster.simulate.cluster import SimulatedCluster, cluster_config
+from levrier.cluster.simulate.faults import Fault, draw_plan
+from levrier.cluster.simulate.judges import Judges
+from levrier.cluster.simulate.links import FaultyLinks
+from levrier.cluster.simulate.nemesis import Nemesis
+from levrier.cluster.simulate.violation import Violation
+from levrier.cluster.simulate.watch import Counts, Trace, Watch
+from levrier.cluster.simulate.workload import Workload
+
+CHECK_EVERY_STEPS: Final = 64
+FAULTS_SECONDS_MAX: Final = 120
+"""Virtual time after which the faults end, even if less was answered than was wanted."""
+
+PROGRESS_SECONDS_MAX: Final = 180
+"""Virtual time within which a healed cluster must have answered everything and be of one mind."""
+
+EXTRA_OPERATIONS: Final = 3
+"""What each client asks for once the cluster is healed."""
+
+PACES_MS: Final = (20, 150, 600)
+"""About how long clients think between two requests; a seed has one of these."""
+
+_NANOS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What to simulate."""
+
+    replicas: int = 3
+    operations: int = 300
+    faults: tuple[Fault, ...] = tuple(Fault)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of a seed. `rule` is None when everything held."""
+
+    seed: int
+    rule: str | None
+    text: str
+    faults: tuple[Fault, ...]
+    operations: int
+    counts: Counts
+    steps: int
+    virtual_seconds: float
+    digest: str
+    events: tuple[str, ...] = ()
+
+
+class Simulation:
+    """One seed. `play` runs it once."""
+
+    def __init__(self, seed: int, settings: Settings) -> None:
+        self.seed = seed
+        self.settings = settings
+        random = Random(f"story/{seed}")
+        self.plan = draw_plan(random, settings.faults, alone=settings.replicas == 1)
+        links = FaultyLinks(Random(f"links/{seed}"), self.plan)
+        self.cluster = SimulatedCluster(seed, _draw_config(random, settings.replicas), policy=links)
+        self.world = self.cluster.world
+        self.trace = Trace(self.world)
+        self.judges = Judges(settings.replicas)
+        self.watch = Watch(
+            self.world, self.judges, self.trace, check=self.judges.check_invariants, check_every=CHECK_EVERY_STEPS
+        )
+        self.nemesis = Nemesis(
+            random=Random(f"nemesis/{seed}"),
+            plan=self.plan,
+            cluster=self.cluster,
+            links=links,
+            watch=self.watch,
+            trace=self.trace,
+        )
+        pace = random.choice(PACES_MS)
+        self.workload = Workload(remaining=settings.operations)
+        self.clients = [
+            ScriptedClient(
+                number=number,
+                cluster=self.cluster,
+                random=Random(f"client/{seed}/{number}"),
+                workload=self.workload,
+                history=self.judges,
+                pace_ms=pace,
+                tell=self.trace.tell,
+            )
+            for number in range(1, random.randint(2, 6) + 1)
+        ]
+
+    def play(self) -> Verdict:
+        """Run it to its end."""
+        rule, text = None, ""
+        try:
+            self._play()
+        except Violation as violation:
+            rule, text = violation.rule, violation.text
+            self.trace.tell("VIOLATION", f"{rule}: {text}")
+        except AssertionError as error:
+            rule, text = "the simulator's own assertion", f"{type(error).__name__}: {error}"
+            self.trace.tell("VIOLATION", f"{rule}: {text}")
+            logger.opt(exception=error).error("seed {}: {}", self.seed, text)
+        return Verdict(
+            seed=self.seed,
+            rule=rule,
+            text=text,
+            faults=self.plan.chosen,
+            operations=sum(client.answers for client in self.clients),
+            counts=self.watch.counts,
+            steps=self.world.steps,
+            virtual_seconds=self.world.now_nanos / _NANOS,
+            digest=self.world.trace_digest(),
+            events=tuple(self.trace.events),
+        )
+
+    def _play(self) -> None:
+        self.trace.tell("seed", f"{self.seed}: {', '.join(self.plan.chosen) or 'no faults'}")
+        self.nemesis.begin()
+        for client in self.clients:
+            client.begin()
+        self._run(FAULTS_SECONDS_MAX, lambda: all(client.done for client in self.clients))
+        self._heal()
+        self._judge()
+
+    def _heal(self) -> None:
+        """Everything is good again; the clients want a little more, and everybody agrees in the end."""
+        self.trace.tell("seed", "the faults end")
+        self.nemesis.stop()
+        self.workload.remaining = EXTRA_OPERATIONS * len(self.clients)
+        for client in self.clients:
+            client.begin()
+        if not self._run(PROGRESS_SECONDS_MAX, self._is_settled):
+            raise Violation("progress", f"{PROGRESS_SECONDS_MAX} s after the last fault: {self._unsettled()}")
+
+    def _run(self, seconds: int, until: object) -> bool:
+        """Go on until something holds. False when it does not within that much virtual time."""
+        world, nemesis = self.world, self.nemesis
+        assert callable(until)
+        deadline = world.now_nanos + seconds * _NANOS
+        failures = len(world.failures)
+        count = 0
+        while world.now_nanos < deadline:
+            world.step_or_wait(deadline)
+            if len(world.failures) != failures:
+                failures = len(world.failures)
+                self._collect_failed()
+            count += 1
+            if not count & 15:
+                nemesis.after_step()
+                if until():
+                    return True
+        return bool(until())
+
+    def _collect_failed(self) -> None:
+        for replica in sorted(self.cluster.booted):
+            failure = self.cluster.node(replica).failure
+            if failure is not None:
+                self.nemesis.failed(replica, failure)
+
+    def _is_settled(self) -> bool:
+        if not all(client.done for client in self.clients) or len(self.cluster.booted) < self.cluster.count:
+            return False
+        states = self.watch.states()
+        if len(states) < self.cluster.count:
+            return False
+        first = states[0]
+        return all(_is_well(state) and state.commit_min == first.sequencer for state in states.values())
+
+    def _unsettled(self) -> str:
+        waiting = [f"{client.name} ({client.doing.value})" for client in self.clients if not client.done]
+        down = [f"node-{replica} is down" for replica in sorted(self.nemesis.down)]
+        members = [
+            f"node-{replica} {state.status.name.lower()} view {state.view} op {state.sequencer} commit "
+            f"{state.commit_max} applied {state.commit_min}{'' if state.voter else ' learner'}"
+            f"{'' if state.born else ' unborn'} transfer {state.transfer_stage.name.lower()}"
+            for replica, state in sorted(self.watch.states().items())
+        ]
+        return "; ".join([f"unanswered: {', '.join(waiting) or 'nobody'}", *down, *members])
+
+    def _judge(self) -> None:
+        """Everybody holds the same bytes, and they are what was acknowledged."""
+        states = self.watch.states()
+        ends = {}
+        for replica, state in states.items():
+            actor = self.cluster.node(replica).actor("metadata")
+            assert isinstance(actor, MetadataActor)
+            captured = actor.machine.capture(state.commit_min, 0)
+            ends[replica] = b"".join(captured.users()) + b"".join(captured.streams())
+        self.judges.final(ends)
+        actor = self.cluster.node(0).actor("metadata")
+        assert isinstance(actor, MetadataActor)
+        names = {stream.name for stream in actor.machine.streams.all()}
+        for client in self.clients:
+            for name in client.wishes.own:
+                if name not in names:
+                    raise Violation("nothing acknowledged is lost", f"stream {name} of {client.name} is gone")
+
+
+def _is_well(state: ReplicaState) -> bool:
+    return state.born and state.voter and state.status is Status.NORMAL and not state.is_transferring
+
+
+def _draw_config(random: Random, replicas: int) -> NodeConfig:
+    """Timings, depths and sizes differ from seed to seed; all members of a cluster have the same."""
+    config = cluster_config(replicas, name="simulated")
+    return replace(
+        config,
+        prepare_queue_depth=random.choice((1, 4, 32, 64)),
+        journal_slots=random.choice((256, 256, 512)),
+        heartbeat_ticks=random.choice((200, 200, 500)),
+        view_change_ticks=random.choice((50, 100, 500)),
+        repair_retry_ticks=random.choice((20, 100)),
+    )
+
+
+def play(seed: int, settings: Settings) -> Verdict:
+    """Run one seed."""
+    return Simulation(seed, settings).play()
+
+
+def play_all(seeds: Sequence[int], settings: Settings) -> list[Verdict]:
+    """Run some seeds, one behind the other."""
+    return [play(seed, settings) for seed in seeds]

@@ -1,0 +1,191 @@
+"""Who watches: after each step it sees what was handled, follows every replica, and writes the readable trace.
+
+What the replicas apply is told to the commit observer; a change of a replica's view, status or checkpoint becomes a line of the
+trace and a number in the summary.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from levrier.actors.client_table import messages as client_table
+from levrier.actors.consensus import messages as consensus
+from levrier.actors.consensus.actor import ConsensusActor
+from levrier.actors.consensus.state import ReplicaState, TransferStage
+from levrier.actors.metadata import messages as metadata
+from levrier.actors.runtime import SteppedRuntime
+from levrier.actors.runtime.stepped_node import Seat, SteppedNode
+from levrier.wire.prepare import Prepare
+
+EVENTS_MAX: Final = 20_000
+_NANOS: Final = 1_000_000_000
+
+_Shown = tuple[int, int, int, bool, int, int]
+
+
+class Commits(Protocol):
+    """Who judges the commit streams."""
+
+    def applied(self, replica: int, incarnation: int, op: int, prepare: bytes, reply: bytes | None) -> None:
+        """An entry was applied."""
+        ...
+
+    def installed(self, replica: int, incarnation: int, op: int) -> None:
+        """A state transfer was installed."""
+        ...
+
+    def restarted(self, replica: int, incarnation: int, floor_op: int, replayed: Iterable[bytes] = ()) -> None:
+        """A member has booted."""
+        ...
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a simulation has seen."""
+
+    commits: int = 0
+    crashes: int = 0
+    view_changes: int = 0
+    checkpoints: int = 0
+    transfers: int = 0
+
+
+@dataclass(slots=True)
+class _Life:
+    """One incarnation of a member, as it was seen last."""
+
+    replica: int
+    incarnation: int
+    state: ReplicaState
+    shown: _Shown
+    prepares: dict[int, Prepare] = field(default_factory=dict)
+    """Applied by the state machine, not yet recorded by the client table."""
+
+
+@dataclass(slots=True)
+class Trace:
+    """The last events, each `t=12.345s who what`."""
+
+    world: SteppedRuntime
+    events: deque[str] = field(default_factory=lambda: deque(maxlen=EVENTS_MAX))
+
+    def tell(self, who: str, what: str) -> None:
+        """Add an event."""
+        self.events.append(f"t={self.world.now_nanos / _NANOS:.3f}s {who} {what}")
+
+
+class Watch:
+    """Set as the observer of the stepped runtime. `check` is called every `check_every` steps with the live replicas."""
+
+    def __init__(
+        self,
+        world: SteppedRuntime,
+        commits: Commits,
+        trace: Trace,
+        *,
+        check: Callable[[list[ReplicaState]], None],
+        check_every: int,
+    ) -> None:
+        self.counts = Counts()
+        self.highest = 0
+        self._commits = commits
+        self._trace = trace
+        self._check = check
+        self._check_every = check_every
+        self._until_check = check_every
+        self._lives: dict[str, _Life] = {}
+        self._incarnations: dict[int, int] = {}
+        world.observer = self.on_step
+
+    def born(self, replica: int, node: SteppedNode, floor_op: int, replayed: Iterable[bytes]) -> None:
+        """A member has booted."""
+        actor = node.actor("consensus")
+        assert isinstance(actor, ConsensusActor)
+        incarnation = self._incarnations[replica] = self._incarnations.get(replica, 0) + 1
+        state = actor.state
+        self._lives[node.name] = _Life(replica, incarnation, state, _shown(state))
+        self._commits.restarted(replica, incarnation, floor_op, replayed)
+        self._trace.tell(
+            node.name,
+            f"starts, view {state.view}, op {state.sequencer}, applied {floor_op}, snapshot {state.checkpoint.snapshot_op}",
+        )
+
+    def gone(self, name: str) -> None:
+        """A member is down."""
+        self._lives.pop(name, None)
+
+    def states(self) -> dict[int, ReplicaState]:
+        """The live replicas."""
+        return {life.replica: life.state for life in self._lives.values()}
+
+    def on_step(self, seat: Seat, message: object) -> None:
+        """Something was handled."""
+        if not seat.cell.alive:
+            return
+        kind = message.__class__
+        if kind is client_table.Commit:
+            self._on_commit(seat, message)
+        elif kind is metadata.Apply:
+            assert isinstance(message, metadata.Apply)
+            self._lives[seat.node.name].prepares[message.prepare.header.op] = message.prepare
+        elif kind is consensus.Installed:
+            assert isinstance(message, consensus.Installed)
+            self._on_installed(seat, message)
+        if seat.cell.name == "consensus":
+            life = self._lives.get(seat.node.name)
+            if life is not None:
+                shown = _shown(life.state)
+                if shown != life.shown:
+                    self._on_change(seat.node.name, life, shown)
+        self._until_check -= 1
+        if self._until_check <= 0:
+            self._until_check = self._check_every
+            self._check([life.state for life in self._lives.values()])
+
+    def _on_commit(self, seat: Seat, message: object) -> None:
+        assert isinstance(message, client_table.Commit)
+        life, op = self._lives[seat.node.name], message.header.op
+        prepare = life.prepares.pop(op)
+        self._commits.applied(life.replica, life.incarnation, op, prepare.frame, message.reply)
+        if op > self.highest:
+            self.highest = op
+            self.counts.commits += 1
+            self._trace.tell(seat.node.name, f"is the first to apply op {op} (operation {message.header.operation})")
+
+    def _on_installed(self, seat: Seat, message: consensus.Installed) -> None:
+        life = self._lives[seat.node.name]
+        self.counts.transfers += 1
+        self._commits.installed(life.replica, life.incarnation, message.applied_op)
+        self._trace.tell(seat.node.name, f"has installed the state at op {message.applied_op}")
+
+    def _on_change(self, name: str, life: _Life, shown: _Shown) -> None:
+        view, log_view, _, _, completed, _ = life.shown
+        life_state, life.shown = life.state, shown
+        parts = []
+        if shown[0] != view:
+            parts.append(f"view {view} -> {shown[0]}")
+        parts.append(life_state.status.name.lower().replace("_", " "))
+        if shown[1] != log_view:
+            parts.append(f"log view {log_view} -> {shown[1]}")
+            if life_state.is_primary:
+                self.counts.view_changes += 1
+                parts.append("leads")
+        if shown[4] != completed:
+            self.counts.checkpoints += 1
+            parts.append(f"checkpoint at op {life_state.checkpoint.snapshot_op}")
+        if shown[5] != TransferStage.IDLE:
+            parts.append(f"transfer {TransferStage(shown[5]).name.lower().replace('_', ' ')}")
+        parts.append(f"op {life_state.sequencer} commit {life_state.commit_max} applied {life_state.commit_min}")
+        self._trace.tell(name, ", ".join(parts))
+
+
+def _shown(state: ReplicaState) -> _Shown:
+    return (
+        state.view,
+        state.log_view,
+        int(state.status),
+        state.voter,
+        state.checkpoint.completed,
+        int(state.transfer_stage),
+    )
