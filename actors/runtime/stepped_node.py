@@ -77,6 +77,15 @@ class Call:
 
 
 @final
+class _Outsiders:
+    """Whoever is no part of a node has nobody to catch what it raises."""
+
+    def actor_raised(self, cell: Cell, error: Exception) -> None:  # noqa: ARG002
+        """Let it end the run."""
+        raise error
+
+
+@final
 class Seat:
     """One actor's place in the scheduler.
 
@@ -299,8 +308,11 @@ class SteppedNode:
             seat.release()
 
     def listener(self, name: str, receive: Callable[[Any], object]) -> Address[Any]:
-        """Somebody outside the nodes, such as a client: what is told to the address is delivered to `receive` in its turn."""
-        self._take_bound_seat(Cell(name=name, supervisor=self, receive=receive))
+        """Somebody outside the nodes, such as a client: what is told to the address is delivered to `receive` in its turn.
+
+        What `receive` raises ends the run.
+        """
+        self._take_bound_seat(Cell(name=name, supervisor=_Outsiders(), receive=receive))
         return self.address(name)
 
     def probe(self, name: str) -> Probe[Any]:

@@ -15,6 +15,7 @@ from levrier.cluster.cli import (
     partitions,
     permissions,
     serve,
+    simulate,
     status,
     tokens,
     users,
@@ -82,6 +83,7 @@ asks(app, "snapshot", hidden=True)(node_facts.snapshot_file)
 app.add_typer(inspect.inspect, name="inspect")
 asks(app, "bench", with_token=False)(bench.bench)
 app.command("demo")(demo.demo)
+app.command("simulate")(simulate.simulate)
 
 
 _STATUSES: tuple[tuple[type[Exception], Exit], ...] = (

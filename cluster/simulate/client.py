@@ -13,10 +13,10 @@ from typing import Final, Protocol
 
 from levrier.actors.bus.simulated_transport import SimulatedClient
 from levrier.actors.runtime import Address
+from levrier.cluster.simulate.checkers import Violation
 from levrier.cluster.simulate.cluster import SimulatedCluster
 from levrier.cluster.simulate.frames import EVICTED, NOT_ACCEPTED, NOT_COMMITTED, code, login_frame, request
-from levrier.cluster.simulate.violation import Violation
-from levrier.cluster.simulate.workload import Question, Wish, Wishes, Workload
+from levrier.cluster.simulate.workload import Wish, Wishes, Workload
 from levrier.wire.codes import CommandCode, ErrorCode, NodeRole, Operation
 from levrier.wire.framing import HEADER_SIZE
 from levrier.wire.responses.login import LoginResponse
@@ -24,9 +24,7 @@ from levrier.wire.responses.system import ClusterMetadata
 
 CLIENTS_NODE: Final = "clients"
 _TRANSIENT: Final = frozenset({NOT_COMMITTED, NOT_ACCEPTED})
-_LOST: Final = frozenset(
-    {int(ErrorCode.REQUEST_ALREADY_APPLIED), int(ErrorCode.PERSONAL_ACCESS_TOKEN_ALREADY_EXISTS)}
-)
+_LOST: Final = frozenset({int(ErrorCode.REQUEST_ALREADY_APPLIED), int(ErrorCode.PERSONAL_ACCESS_TOKEN_ALREADY_EXISTS)})
 """What a repeated request may be told in the place of its answer when that is not kept."""
 
 _PATIENCE: Final = 12
@@ -34,28 +32,25 @@ _PATIENCE: Final = 12
 
 _RENUMBER_ODDS: Final = 0.3
 
+_IDENTITIES_MAX: Final = 8
+"""Client ids of one client: all clients together have fewer than a client table has slots, so that nobody is evicted."""
+
 
 class History(Protocol):
-    """Who is told what the clients see. Times are virtual nanoseconds."""
+    """Who is told what the clients see. Times are virtual milliseconds."""
 
-    def connected(self, client: int, at: int, replica: int) -> None:
-        """A new connection; reads are monotonic within one."""
+    def invoked(self, client: int, request: int, frame: bytes, at_ms: int, replica: int) -> None:
+        """A request of the log is sent, perhaps again."""
         ...
 
-    def invoked(self, client: int, request: int, frame: bytes, at: int, replica: int) -> None:
-        """A request is sent, perhaps again."""
+    def answered(self, client: int, request: int, frame: bytes, at_ms: int, replica: int) -> None:
+        """An answer to it came, final or not."""
         ...
 
-    def answered(self, client: int, request: int, frame: bytes, at: int, replica: int) -> None:
-        """Its final answer came."""
-        ...
-
-    def refused(self, client: int, request: int, at: int) -> None:
-        """It will never be asked again, and no answer says that it was started."""
-        ...
-
-    def read(self, client: int, command: int, answer: bytes, at: int, replica: int) -> None:
-        """A read was answered."""
+    def read(  # noqa: PLR0917  # One story in one line.
+        self, client: int, command: bytes, answer: bytes, invoked_at: int, at_ms: int, replica: int
+    ) -> None:
+        """An answer came to the frame `command`, which is for no log."""
         ...
 
 
@@ -157,7 +152,9 @@ class ScriptedClient:
         self._refusals_open = False
         self._connection: SimulatedClient | None = None
         self._sent = b""
-        self._question: Question | None = None
+        self._sent_number: int | None = None
+        """The number of what was sent last, None for a read."""
+        self._sent_at_ms = 0
         self._last: _Done | None = None
         self._alarm = 0
         self._finished = False
@@ -203,7 +200,7 @@ class ScriptedClient:
                 self._next()
         elif self._sent and connection is not None and not connection.closed_by_node and self._refusals_open:
             self._refusals_open = False
-            self._send(self._sent)
+            self._send(self._sent, self._sent_number)
         else:
             self._give_up("no answer")
 
@@ -240,15 +237,14 @@ class ScriptedClient:
         if transport is None:
             self._wake_after(self._random.choice((20, 100)))
             return
-        if self.wish is None and self._random.random() < self.habits.renews:
+        if self.wish is None and self._identities < _IDENTITIES_MAX and self._random.random() < self.habits.renews:
             self._client = self._new_identity()
             self._last = None
         connection: SimulatedClient
         connection = transport.connect(on_event=lambda: self._address.tell(_Arrived(connection)))
         self._connection = connection
-        self._history.connected(self._client, self._cluster.world.now_nanos, replica)
         self.doing = Doing.LOGIN
-        self._send(login_frame(self._client))
+        self._send(login_frame(self._client), 0)
 
     def _on_login(self, frame: bytes) -> None:
         answer = code(frame)
@@ -298,9 +294,9 @@ class ScriptedClient:
         if self._last is not None and chance() < self.habits.replays:
             self._replay()
         elif chance() < self.habits.reads:
-            self._question = self.wishes.read()
+            question = self.wishes.read()
             self.doing = Doing.READ
-            self._ask(self._question.command, self._question.body)
+            self._ask(question.command, question.body)
         elif chance() < self.habits.leaves:
             self._leave()
         elif self._workload.take():
@@ -321,8 +317,7 @@ class ScriptedClient:
     def _send_write(self, wish: Wish) -> None:
         frame = self._frame(wish, self._request)
         self._tell(self.name, f"asks node-{self.at} to {wish.text} (request {self._request}, session {self._session})")
-        self._history.invoked(self._client, self._request, frame, self._cluster.world.now_nanos, self.at)
-        self._send(frame)
+        self._send(frame, self._request)
 
     def _on_write(self, frame: bytes) -> None:
         answer = code(frame)
@@ -341,20 +336,15 @@ class ScriptedClient:
         elif not self._uncertain and self._refusals and self._random.random() < _RENUMBER_ODDS:
             wish = self.wish
             assert wish is not None
-            self._history.refused(self._client, self._request, self._cluster.world.now_nanos)
             self._request += 1
-            self._sent = self._frame(wish, self._request)
+            self._sent, self._sent_number = self._frame(wish, self._request), self._request
             self._tell(self.name, f"is refused, and takes the number {self._request} instead")
-            self._history.invoked(
-                self._client, self._request, self._sent, self._cluster.world.now_nanos, self.at
-            )
         self._again()
 
     def _answered(self, frame: bytes, answer: int) -> None:
         wish = self.wish
         assert wish is not None
         self._tell(self.name, f"is answered by node-{self.at}: {wish.text}: {answer or 'done'}")
-        self._history.answered(self._client, self._request, frame, self._cluster.world.now_nanos, self.at)
         expects_success = wish.makes is not None or wish.ends is not None
         if expects_success and answer != 0:
             raise Violation("exactly once", f"{self.name}: {wish.text} is answered with {answer}")
@@ -372,7 +362,7 @@ class ScriptedClient:
         wish = self._last.wish
         self.doing = Doing.REPLAY
         self._tell(self.name, f"asks node-{self.at} again to {wish.text}")
-        self._send(self._frame(wish, self._last.number))
+        self._send(self._frame(wish, self._last.number), self._last.number)
 
     def _on_replay(self, frame: bytes) -> None:
         assert self._last is not None
@@ -396,10 +386,6 @@ class ScriptedClient:
         if answer <= EVICTED:
             self._give_up(f"eviction {EVICTED - answer}")
             return
-        assert self._question is not None
-        self._history.read(
-            self._client, self._question.command, frame, self._cluster.world.now_nanos, self.at
-        )
         self._pause()
 
     def _leave(self) -> None:
@@ -412,7 +398,9 @@ class ScriptedClient:
         self.doing = Doing.LOGOUT
         self._request += 1
         self._tell(self.name, f"logs out at node-{self.at}")
-        self._send(request(Operation.LOGOUT, client=self._client, session=self._session, number=self._request))
+        self._send(
+            request(Operation.LOGOUT, client=self._client, session=self._session, number=self._request), self._request
+        )
 
     def _on_logout(self, frame: bytes) -> None:
         if code(frame) in _TRANSIENT:
@@ -430,6 +418,11 @@ class ScriptedClient:
 
     def _on_frame(self, frame: bytes) -> None:
         self._alarm += 1
+        number = self._sent_number
+        if number is None:
+            self._history.read(self._client, self._sent, frame, self._sent_at_ms, self._now_ms, self.at)
+        else:
+            self._history.answered(self._client, number, frame, self._now_ms, self.at)
         _ON_FRAME[self.doing](self, frame)
 
     def _frame(self, wish: Wish, number: int) -> bytes:
@@ -437,12 +430,15 @@ class ScriptedClient:
 
     def _ask(self, command: int, body: bytes) -> None:
         self._send(
-            request(Operation.NON_REPLICATED, body, client=self._client, session=self._session, code=command)
+            request(Operation.NON_REPLICATED, body, client=self._client, session=self._session, code=command), None
         )
 
-    def _send(self, frame: bytes) -> None:
+    def _send(self, frame: bytes, number: int | None) -> None:
+        """Send a request of the log under its number, or a read."""
         assert self._connection is not None
-        self._sent = frame
+        self._sent, self._sent_number, self._sent_at_ms = frame, number, self._now_ms
+        if number is not None:
+            self._history.invoked(self._client, number, frame, self._now_ms, self.at)
         self._connection.send(frame)
         self._wake_after(self.habits.timeout_ms)
 
@@ -466,6 +462,10 @@ class ScriptedClient:
     def _wake_after(self, milliseconds: int) -> None:
         self._alarm += 1
         self._node.after(milliseconds, self._address, _Woken(self._alarm))
+
+    @property
+    def _now_ms(self) -> int:
+        return self._cluster.world.now_nanos // 1_000_000
 
     def _new_identity(self) -> int:
         self._identities += 1

@@ -162,4 +162,6 @@ def cluster_config(count: int, *, name: str = "stepped", journal_slots: int = 25
 
 def _alone() -> ClusterMetadata:
     """What a node of its own says of its cluster."""
-    return ClusterMetadata(name="stepped", nodes=(ClusterNode(name="node-0", ip="10.0.0.1", tcp=8000, role=NodeRole.LEADER),))
+    return ClusterMetadata(
+        name="stepped", nodes=(ClusterNode(name="node-0", ip="10.0.0.1", tcp=8000, role=NodeRole.LEADER),)
+    )

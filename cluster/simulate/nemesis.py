@@ -6,16 +6,17 @@ member that refuses its damaged disk is given an empty one by its operator, who 
 
 import errno
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Final
 
 from levrier.actors.consensus.state import ReplicaState, Status
 from levrier.actors.runtime import ExitStatus, FatalReason
 from levrier.cluster.boot import BootRefused
+from levrier.cluster.simulate.checkers import Violation
 from levrier.cluster.simulate.cluster import METADATA, SimulatedCluster
 from levrier.cluster.simulate.faults import Fault, FaultPlan
 from levrier.cluster.simulate.links import FaultyLinks
-from levrier.cluster.simulate.violation import Violation
 from levrier.cluster.simulate.watch import Trace, Watch
 from levrier.persistence.errors import IoFailed
 from levrier.persistence.simulated_storage import Crashed, DiskFaults, SimulatedStorage, Tear
@@ -78,7 +79,7 @@ class Nemesis:
         self._random.shuffle(order)
         for replica in order:
             self.down.add(replica)
-            self._after(self._random.choice((0, 1, 30, 400)), lambda member=replica: self.boot(member))
+            self._after(self._random.choice((0, 1, 30, 400)), partial(self.boot, replica))
         for fault in self._plan.mean_ms:
             self._arm(fault)
 
@@ -336,11 +337,14 @@ class Nemesis:
         if self.impaired is not None or self.down - {replica}:
             return False
         states = self._watch.states()
-        return all(
-            state.born and state.voter and state.commit_min >= self._watch.highest - 64
-            for each, state in states.items()
-            if each != replica
-        ) and len(states) >= self._cluster.count - 1
+        return (
+            all(
+                state.born and state.voter and state.commit_min >= self._watch.highest - 64
+                for each, state in states.items()
+                if each != replica
+            )
+            and len(states) >= self._cluster.count - 1
+        )
 
     def _impair(self, replica: int) -> None:
         self.impaired = replica

@@ -3,7 +3,7 @@
 The verdict is a value: what was broken, how it went, and the last events. Nothing but the seed and the settings decides it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
@@ -13,13 +13,13 @@ from loguru import logger
 from levrier.actors.consensus.state import ReplicaState, Status
 from levrier.actors.metadata.actor import MetadataActor
 from levrier.cluster.config import NodeConfig
+from levrier.cluster.simulate.checkers import Violation
 from levrier.cluster.simulate.client import ScriptedClient
 from levrier.cluster.simulate.cluster import SimulatedCluster, cluster_config
 from levrier.cluster.simulate.faults import Fault, draw_plan
 from levrier.cluster.simulate.judges import Judges
 from levrier.cluster.simulate.links import FaultyLinks
 from levrier.cluster.simulate.nemesis import Nemesis
-from levrier.cluster.simulate.violation import Violation
 from levrier.cluster.simulate.watch import Counts, Trace, Watch
 from levrier.cluster.simulate.workload import Workload
 
@@ -78,7 +78,11 @@ class Simulation:
         self.trace = Trace(self.world)
         self.judges = Judges(settings.replicas)
         self.watch = Watch(
-            self.world, self.judges, self.trace, check=self.judges.check_invariants, check_every=CHECK_EVERY_STEPS
+            self.world,
+            self.judges.commits,
+            self.trace,
+            check=self.judges.check_invariants,
+            check_every=CHECK_EVERY_STEPS,
         )
         self.nemesis = Nemesis(
             random=Random(f"nemesis/{seed}"),
@@ -96,7 +100,7 @@ class Simulation:
                 cluster=self.cluster,
                 random=Random(f"client/{seed}/{number}"),
                 workload=self.workload,
-                history=self.judges,
+                history=self.judges.history,
                 pace_ms=pace,
                 tell=self.trace.tell,
             )
@@ -147,10 +151,9 @@ class Simulation:
         if not self._run(PROGRESS_SECONDS_MAX, self._is_settled):
             raise Violation("progress", f"{PROGRESS_SECONDS_MAX} s after the last fault: {self._unsettled()}")
 
-    def _run(self, seconds: int, until: object) -> bool:
+    def _run(self, seconds: int, until: Callable[[], bool]) -> bool:
         """Go on until something holds. False when it does not within that much virtual time."""
         world, nemesis = self.world, self.nemesis
-        assert callable(until)
         deadline = world.now_nanos + seconds * _NANOS
         failures = len(world.failures)
         count = 0
@@ -164,7 +167,7 @@ class Simulation:
                 nemesis.after_step()
                 if until():
                     return True
-        return bool(until())
+        return until()
 
     def _collect_failed(self) -> None:
         for replica in sorted(self.cluster.booted):
@@ -201,7 +204,7 @@ class Simulation:
             assert isinstance(actor, MetadataActor)
             captured = actor.machine.capture(state.commit_min, 0)
             ends[replica] = b"".join(captured.users()) + b"".join(captured.streams())
-        self.judges.final(ends)
+        self.judges.finish(ends)
         actor = self.cluster.node(0).actor("metadata")
         assert isinstance(actor, MetadataActor)
         names = {stream.name for stream in actor.machine.streams.all()}
@@ -231,8 +234,3 @@ def _draw_config(random: Random, replicas: int) -> NodeConfig:
 def play(seed: int, settings: Settings) -> Verdict:
     """Run one seed."""
     return Simulation(seed, settings).play()
-
-
-def play_all(seeds: Sequence[int], settings: Settings) -> list[Verdict]:
-    """Run some seeds, one behind the other."""
-    return [play(seed, settings) for seed in seeds]

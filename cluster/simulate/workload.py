@@ -218,10 +218,10 @@ class Wishes:
     def _create_partitions(self) -> Wish:
         stream, topic = self._topic()
         count = self._random.randint(1, _PARTITIONS_MAX)
-        body = CreatePartitions(
-            stream=Identifier(stream), topic=Identifier(topic), partitions_count=count
-        ).encode()
-        return Wish(operation=Operation.CREATE_PARTITIONS, body=body, text=f"add {count} partitions to {stream}/{topic}")
+        body = CreatePartitions(stream=Identifier(stream), topic=Identifier(topic), partitions_count=count).encode()
+        return Wish(
+            operation=Operation.CREATE_PARTITIONS, body=body, text=f"add {count} partitions to {stream}/{topic}"
+        )
 
     def _delete_partitions(self) -> Wish:
         stream, topic = self._topic()
@@ -239,9 +239,7 @@ class Wishes:
 
     def _delete_group(self) -> Wish:
         stream, topic, name = self._group()
-        body = DeleteConsumerGroup(
-            stream=Identifier(stream), topic=Identifier(topic), group=Identifier(name)
-        ).encode()
+        body = DeleteConsumerGroup(stream=Identifier(stream), topic=Identifier(topic), group=Identifier(name)).encode()
         return Wish(operation=Operation.DELETE_CONSUMER_GROUP, body=body, text=f"delete group {stream}/{topic}/{name}")
 
     def _join(self) -> Wish:

@@ -4,7 +4,7 @@ A client asks on one connection at a time; every connection has a session of its
 is everything but the bodies of reads: those need the model as it was, so `finish` walks it through the log a second time.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from blake3 import blake3
@@ -49,8 +49,8 @@ class _Asked:
     floor: int
     first_at_ms: int
     sends: int = 0
-    not_started_at: int | None = field(default=None)
-    """How often it had been sent when it was last told that it was never started."""
+    denied: int = 0
+    """How many of these sends were told that they started nothing (58): another member may know of an earlier one."""
 
 
 class History:
@@ -91,10 +91,11 @@ class History:
         elif code == _NOT_COMMITTED or header.operation == _LOGOUT:
             return
         elif code == _NOT_ACCEPTED:
-            self._check_not_executed(
-                client, header, Rule.NEVER_STARTED, f"{where}: code 58 says that it was never started"
-            )
-            asked.not_started_at = asked.sends
+            asked.denied += 1
+            if asked.denied == asked.sends:
+                self._check_not_executed(
+                    client, header, Rule.NEVER_STARTED, f"{where}: code 58 says that it was never started"
+                )
         elif code == _ALREADY_APPLIED:
             self._check_watermark(client, header, where)
         elif header.status:
@@ -115,14 +116,14 @@ class History:
     def finish(self) -> None:
         """Judge what can only be judged in the end: reads, and what was told to be never started."""
         for (client, request, checksum), asked in self._asked.items():
-            if asked.not_started_at != asked.sends:
+            if asked.denied != asked.sends:
                 continue
             op = self._observer.sessions.executed(client, request)
             entry = None if op is None else self._observer.at(op)
             if entry is not None and entry.header.request_checksum == checksum:
                 raise Violation(
                     Rule.NEVER_STARTED,
-                    f"request {request} of client {client:#x} was told to be never started (58) and not sent again, "
+                    f"request {request} of client {client:#x} was told to be never started (58) each time, "
                     f"but op {op} is exactly that",
                 )
         self._reads.finish()
@@ -147,7 +148,8 @@ class History:
         """The reply of a committed op, whatever came of it."""
         entry = self._observer.at(header.op)
         is_this = entry is not None and (entry.header.client, entry.header.request) == (header.client, header.request)
-        if code == _TOKEN_EXISTS and not is_this:
+        is_rejection = is_this and entry is not None and entry.code == _TOKEN_EXISTS
+        if code == _TOKEN_EXISTS and not is_rejection:
             if self._observer.sessions.executed(header.client, header.request) is None:
                 raise Violation(
                     Rule.ACKNOWLEDGED_IS_COMMITTED, f"{where}: code 51 for a token whose creation is not in the log"

@@ -1,0 +1,69 @@
+"""Whole clusters from seeds: clients, faults and checkers, with the very actors that a process runs."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from loguru import logger
+
+from levrier.cluster.simulate.run import Settings, Verdict, play
+
+SEEDS_IN_CI = range(50)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> None:
+    """Nobody reads the log of thousands of virtual seconds."""
+    logger.disable("levrier")
+
+
+def told(verdict: Verdict) -> str:
+    """A verdict as a failed assertion shows it."""
+    return "\n".join([f"seed {verdict.seed}: {verdict.rule}: {verdict.text}", *verdict.events[-40:]])
+
+
+@pytest.mark.parametrize("seed", SEEDS_IN_CI)
+def test_three_members_survive_every_fault(seed: int) -> None:
+    verdict = play(seed, Settings(operations=60))
+    assert verdict.rule is None, told(verdict)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_five_members_survive_every_fault(seed: int) -> None:
+    verdict = play(seed, Settings(replicas=5, operations=60))
+    assert verdict.rule is None, told(verdict)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_node_of_its_own_survives_every_fault(seed: int) -> None:
+    verdict = play(seed, Settings(replicas=1, operations=100))
+    assert verdict.rule is None, told(verdict)
+
+
+def test_without_faults_everything_is_answered_in_the_first_view() -> None:
+    verdict = play(0, Settings(faults=()))
+    assert verdict.rule is None, told(verdict)
+    assert verdict.operations >= 300
+    assert verdict.counts.crashes == verdict.counts.view_changes == 0
+
+
+def test_one_seed_is_one_story_under_every_hash_seed() -> None:
+    """Two processes whose sets and dicts hash differently deliver the same messages at the same times."""
+    code = (
+        "from loguru import logger; logger.disable('levrier')\n"
+        "from levrier.cluster.simulate.run import Settings, play\n"
+        "verdict = play(3, Settings(operations=60))\n"
+        "print(verdict.digest, verdict.steps, verdict.rule)"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(told) == 1
