@@ -9,7 +9,7 @@ from loguru import logger
 
 from levrier.cluster.simulate.run import Settings, Verdict, play
 
-SEEDS_IN_CI = range(50)
+SEEDS_IN_CI = range(15)
 
 
 @pytest.fixture(autouse=True)
