@@ -22,7 +22,7 @@ from levrier.cluster.config import METADATA_GROUP, NodeConfig, RootUser
 from levrier.cluster.recovery import Recovered, recover
 from levrier.persistence.acknowledgement_store import AcknowledgementStore
 from levrier.persistence.data_dir import DataDirectory, GroupPaths
-from levrier.persistence.errors import DirectoryInUse, IdentityMismatch, JournalMissing, StorageError
+from levrier.persistence.errors import DirectoryInUse, IdentityMismatch, JournalMissing, NotADirectory, StorageError
 from levrier.persistence.journal import PrepareJournal
 from levrier.persistence.journal_scan import scan
 from levrier.persistence.pairing import NO_SNAPSHOT, Accept, Pairing, check_identity, check_pairing, check_presence
@@ -127,6 +127,8 @@ def boot(config: NodeConfig, *, storage: Storage, entropy: Entropy, hashing: Has
         directory = DataDirectory.open(storage, config.data)
     except DirectoryInUse as error:
         raise BootRefused(str(error), ExitStatus.IN_USE) from error
+    except NotADirectory as error:
+        raise BootRefused(f"data directory {error}", ExitStatus.MISUSED) from error
     except StorageError as error:
         raise BootRefused(str(error), ExitStatus.BOOT_DAMAGED) from error
     try:

@@ -50,6 +50,15 @@ class FileMissing(IoFailed):
         super().__init__(file=file, call=call, error=errno.ENOENT)
 
 
+class NotADirectory(StorageError):
+    """Where a directory is wanted stands a file, at the path or above it."""
+
+    def __init__(self, *, file: Path | str) -> None:
+        super().__init__(
+            file=file, what="is a file or lies below one, a directory is wanted", next_step="name another directory"
+        )
+
+
 class InvalidInput(StorageError):
     """The caller asked for something that no file can hold; nothing was touched."""
 

@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from levrier.persistence.errors import DirectoryInUse, FileMissing, IoFailed
+from levrier.persistence.errors import DirectoryInUse, FileMissing, IoFailed, NotADirectory
 
 Data = bytes | bytearray | memoryview
 
@@ -64,7 +64,7 @@ class Storage(Protocol):
     """A file system, as far as levrier uses one."""
 
     def make_directory(self, path: Path) -> None:
-        """Create `path` and its parents, durably; nothing happens if it exists."""
+        """Create `path` and its parents, durably; nothing happens if it exists. `NotADirectory` if a file is in the way."""
         ...
 
     def exists(self, path: Path) -> bool: ...
@@ -216,13 +216,15 @@ class DiskStorage:
             for each in reversed(missing):
                 each.mkdir(exist_ok=True)
                 self.sync_directory(each.parent)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise NotADirectory(file=path) from error
         except OSError as error:
             raise _failed(path, "mkdir", error) from error
 
     def exists(self, path: Path) -> bool:
         try:
             os.stat(path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
             raise _failed(path, "stat", error) from error

@@ -137,6 +137,15 @@ def test_a_one_node_directory_is_refused_by_a_roster_of_three(spawn: Spawn, tmp_
     assert "replica_count is 1, this node is configured with 3" in ended.log
 
 
+@pytest.mark.parametrize("path", ["file", "file/below"])
+def test_a_file_in_the_place_of_the_directory_is_named(spawn: Spawn, tmp_path: Path, path: str) -> None:
+    (tmp_path / "file").write_bytes(b"mine")
+    ended = refused(spawn, tmp_path / path)
+    assert ended.status == ExitStatus.MISUSED
+    assert f"data directory {tmp_path / path}: is a file or lies below one" in ended.log
+    assert (tmp_path / "file").read_bytes() == b"mine"
+
+
 def test_nothing_of_a_blank_cluster_is_written_without_a_root_password(spawn: Spawn, tmp_path: Path) -> None:
     """D-01: a node that other machines can reach is not born with iggy / iggy; the next start is as free as the first."""
     data = tmp_path / "data"

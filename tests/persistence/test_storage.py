@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from levrier.persistence.errors import DirectoryInUse, FileMissing, IoFailed
+from levrier.persistence.errors import DirectoryInUse, FileMissing, IoFailed, NotADirectory
 from levrier.persistence.simulated_storage import SECTOR_SIZE, Crashed, DiskFaults, SimulatedStorage, Tear
 from levrier.persistence.storage import DiskStorage, Storage
 
@@ -112,6 +112,15 @@ def test_names_are_listed_sorted_and_removed(storage: Storage, root: Path) -> No
 def test_make_directory_may_be_repeated(storage: Storage, root: Path) -> None:
     storage.make_directory(root)
     assert storage.exists(root)
+
+
+@pytest.mark.parametrize("path", ["file", "file/below"])
+def test_a_file_in_the_way_of_a_directory_is_named(tmp_path: Path, path: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectory) as caught:
+        DiskStorage().make_directory(tmp_path / path)
+    assert caught.value.file == str(tmp_path / path)
+    assert not DiskStorage().exists(tmp_path / "file" / "below")
 
 
 def test_a_lock_is_exclusive_until_closed(storage: Storage, root: Path) -> None:
