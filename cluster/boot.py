@@ -124,6 +124,8 @@ def boot(config: NodeConfig, *, storage: Storage, entropy: Entropy, hashing: Has
     `hashing` makes the hash of the first user's password; a simulation has a faster one.
     """
     try:
+        if not storage.exists(config.data):
+            _root_of(config)  # Refuses before there is a directory to clear away.
         directory = DataDirectory.open(storage, config.data)
     except DirectoryInUse as error:
         raise BootRefused(str(error), ExitStatus.IN_USE) from error
