@@ -190,6 +190,9 @@ class NodeConfig:
     view_probe_attempts_max: int = 5
     repair_retry_ticks: int = 100
     acknowledgement_interval_milliseconds: int = 500
+    digest_interval: int = 1000
+    """Ops between two comparisons of the state with that of the other members (D-17); the same on all of them."""
+
     arrangement: tuple[tuple[str, str], ...] = (
         ("bus", "io"),
         ("client_table", "core"),
@@ -225,6 +228,7 @@ class NodeConfig:
             ("repair_retry", self.repair_retry_ticks, 1),
             ("view_probe_attempts_max", self.view_probe_attempts_max, 1),
             ("acknowledgements.interval", self.acknowledgement_interval_milliseconds, 10),
+            ("digest_interval", self.digest_interval, 1),
         ):
             if ticks < least:
                 raise ConfigError(f"{name} {ticks}: {least} or more are allowed")

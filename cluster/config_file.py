@@ -76,6 +76,7 @@ SCHEMA: Final[Schema] = {
         "nodes": (_NODE,),
     },
     "metadata": {
+        "digest_interval": Kind.COUNT,
         "prepare_queue_depth": Kind.COUNT,
         "clients_table_max": Kind.COUNT,
         "journal_slots": Kind.COUNT,
@@ -287,6 +288,7 @@ def _node(settings: Mapping[str, Any], replica: int | None) -> FileConfig:
         members=members,
         prepare_queue_depth=metadata.get("prepare_queue_depth", default.prepare_queue_depth),
         journal_slots=metadata.get("journal_slots", default.journal_slots),
+        digest_interval=metadata.get("digest_interval", default.digest_interval),
         clients_table_max=metadata.get("clients_table_max", default.clients_table_max),
         max_tokens_per_user=settings.get("personal_access_token", {}).get(
             "max_tokens_per_user", default.max_tokens_per_user

@@ -166,6 +166,8 @@ def _wire_core(config: NodeConfig, booted: Booted, runtime: Runtime) -> None:
         last_timestamp=recovered.timestamp,
         client_table=client_table,
         bus=bus,
+        digests=consensus if is_member else None,
+        digest_interval=config.digest_interval,
     )
     ClientTableActor.start(
         name="client_table",

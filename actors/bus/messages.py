@@ -173,6 +173,8 @@ class NodeStatus:
     queued: int
     member: str = "voter"
     """`unborn`, `learner` or `voter` (birth)."""
+    alarm: str = ""
+    """How the state of a member differs from that of others, in words; empty when nothing is known of that (D-17)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

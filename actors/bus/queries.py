@@ -76,6 +76,7 @@ def status_json(status: NodeStatus, facts: Mapping[str, Json]) -> bytes:
         "log_bytes": status.log_bytes,
         "pipeline": status.pipeline,
         "queued": status.queued,
+        "alarm": status.alarm or None,
         "lag": max(0, status.commit - status.applied),
     }
     assert not own.keys() & facts.keys(), "a fact of the node hides what consensus says"

@@ -27,6 +27,7 @@ from levrier.actors.bus.peers import (
 from levrier.actors.bus.ports import ReplicaTransport
 from levrier.actors.consensus.messages import FrameReceived, PrepareReceived, RepairPrepareReceived
 from levrier.actors.runtime import Recipient, Runtime
+from levrier.wire.state_digest import COMMAND as STATE_DIGEST
 
 REFUSALS_LOGGED_MAX: Final = 8
 """Refusals that are worth a line in one second; whoever dials on and on does not fill the log."""
@@ -37,8 +38,9 @@ class ReplicaRoutes:
     """Who is told what arrives.
 
     `consensus` gets prepares, repairs, and every control frame that no other recipient is named for, except the
-    extension frames 64 to 66 (decision D-34): those have no recipient but a named one. `watchers` are told of links,
-    `admissions` of peers whose frames are passed on from now on. With `admission` only MemberState of a peer is passed on until AdmitPeer says that it is a member of this very cluster.
+    extension frames 64 and 65 (decision D-34): those have no recipient but a named one. `watchers` are told of links,
+    `admissions` of peers whose frames are passed on from now on. With `admission` only MemberState of a peer is passed on until
+    AdmitPeer says that it is a member of this very cluster.
     """
 
     consensus: Recipient[PrepareReceived | RepairPrepareReceived | FrameReceived]
@@ -242,7 +244,7 @@ class ReplicaSide:
         recipient = self._routes.by_command.get(frame.command)
         if recipient is not None:
             recipient.tell(frame)
-        elif frame.command < _EXTENSIONS:
+        elif frame.command < _EXTENSIONS or frame.command == STATE_DIGEST:
             self._routes.consensus.tell(FrameReceived(header=frame.header, body=frame.body, sender=frame.sender))
         else:
             self._peers.nobody_takes(frame.sender)

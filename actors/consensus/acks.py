@@ -87,6 +87,8 @@ def send_prepare_ok(state: ReplicaState, header: PrepareHeader) -> None:
     """
     if state.status is not Status.NORMAL or state.is_primary or state.is_transferring or not state.voter:
         return
+    if state.is_corrupt:
+        return
     op = header.op
     if op >= state.mirror.snapshot_op and (op in state.unverified or not state.mirror.holds(op, header.checksum)):
         return

@@ -74,6 +74,7 @@ class ConsensusActor(NodeActor):
         self._handlers.on(consensus.Truncated, self._on_truncated)
         self._handlers.on(consensus.TruncateFailed, self._on_truncate_failed)
         self._handlers.on(consensus.Applied, self._on_applied)
+        self._handlers.on(consensus.DigestNoted, self._on_digest_noted)
         self._handlers.on(consensus.ViewPersisted, self._on_view_persisted)
         self._handlers.on(consensus.ViewPersistFailed, self._on_view_persist_failed)
         self._handlers.on(consensus.CheckpointDone, self._on_checkpoint_done)
@@ -152,6 +153,9 @@ class ConsensusActor(NodeActor):
 
     def _on_applied(self, message: consensus.Applied) -> None:
         self._execute(self._replica.on_applied(message.op))
+
+    def _on_digest_noted(self, message: consensus.DigestNoted) -> None:
+        self._execute(self._replica.on_digest_noted(message.op, message.digest))
 
     def _on_view_persisted(self, message: consensus.ViewPersisted) -> None:
         self._execute(self._replica.on_view_persisted(message.view, message.log_view))

@@ -29,6 +29,7 @@ def capture_if_due(state: ReplicaState) -> None:
         or state.apply_sent <= checkpoint.snapshot_op
         or state.ticks < checkpoint.retry_tick
         or state.is_transferring
+        or state.is_corrupt
     ):
         return
     checkpoint.in_flight = state.apply_sent

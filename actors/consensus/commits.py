@@ -19,7 +19,7 @@ READ_OPS_MAX = 256
 def stream_commits(state: ReplicaState) -> None:
     """Tell the state machine every committed op above `apply_sent` that this log durably holds, in order (rule 2)."""
     op = state.apply_sent
-    if op >= state.commit_max or state.transfer_stage or state.status is not Status.NORMAL:
+    if op >= state.commit_max or state.transfer_stage or state.status is not Status.NORMAL or state.is_corrupt:
         return
     pipeline = state.pipeline
     effects = state.effects

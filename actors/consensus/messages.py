@@ -90,6 +90,14 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DigestNoted:
+    """What the replicated state came to when `op` was the last one applied (D-17)."""
+
+    op: int
+    digest: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ViewPersisted:
     """The pair is durable in the superblock: as written, never re-read."""
 
@@ -256,6 +264,7 @@ Command = (
     | Truncated
     | TruncateFailed
     | Applied
+    | DigestNoted
     | ViewPersisted
     | ViewPersistFailed
     | CheckpointDone

@@ -14,6 +14,7 @@ from levrier.actors.consensus import (
     backup,
     checkpoints,
     commits,
+    digests,
     forwarding,
     gate,
     heartbeat,
@@ -48,6 +49,7 @@ from levrier.wire.prepare import Prepare
 from levrier.wire.replica_headers import (
     CommitHeader,
     DoViewChangeHeader,
+    ExtensionHeader,
     ForwardLogoutHeader,
     ForwardLogoutResultHeader,
     ForwardRegisterHeader,
@@ -174,6 +176,7 @@ class Replica:
                     pipeline=len(state.pipeline.prepares),
                     queued=len(state.pipeline.requests),
                     member="unborn" if not state.born else "voter" if state.voter else "learner",
+                    alarm=state.digests.alarm,
                 )
             )
         )
@@ -198,7 +201,9 @@ class Replica:
         state = self._state
         assert header.replica != state.config.replica
         assert header.replica < state.config.replica_count
-        if state.born:
+        if state.born and isinstance(header, ExtensionHeader):
+            digests.receive(state, header, body)
+        elif state.born:
             self._take_frame(header, body)
         return self._done()
 
@@ -265,6 +270,13 @@ class Replica:
     def on_installed(self, attempt: int, applied_op: int) -> list[Effect]:
         """State machine and client table are those of the peer."""
         transfer.note_installed(self._state, attempt, applied_op)
+        digests.refilled(self._state)
+        commits.stream_commits(self._state)
+        return self._done()
+
+    def on_digest_noted(self, op: int, digest: int) -> list[Effect]:
+        """The state machine says what its state came to at an op (D-17)."""
+        digests.note_own(self._state, op, digest)
         return self._done()
 
     def on_offer_wanted(self, token: int) -> list[Effect]:

@@ -14,6 +14,7 @@ from enum import IntEnum, IntFlag
 from typing import Final
 
 from levrier.actors.client_table.messages import ClientRequest
+from levrier.actors.consensus.digest_book import DigestBook
 from levrier.actors.consensus.effects import Effect
 from levrier.actors.consensus.log_mirror import LogMirror
 from levrier.actors.consensus.merge import Vote
@@ -265,6 +266,23 @@ class TransferState:
     """The install marker is in the commit stream."""
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class DigestState:
+    """How the state of this replica compares with that of the others (D-17)."""
+
+    book: DigestBook
+    corrupt_at: int = 0
+    """The op at which more than half of the members agreed on another state; 0: none. Nothing is applied until replaced."""
+    retry_tick: int = 0
+    doubt: tuple[int, int] | None = None
+    """An op at which members differ and silent ones may decide, and since which tick."""
+    alarm: str = ""
+    """The difference that an operator should know of, in words."""
+    alarm_op: int = 0
+    wrong: int = 0
+    """Bit r: replica r has another state than the majority, so what it is offered has to be captured anew."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiter:
     """A forwarded session operation whose result is awaited until tick `deadline` (13)."""
@@ -314,6 +332,7 @@ class ReplicaState:
     timeouts: Timeouts
     gate: GateState
     checkpoint: CheckpointState
+    digests: DigestState
     truncation: TruncationState | None = None
     unsettled: dict[tuple[int, int], Unsettled] = field(default_factory=dict)
     """By client and request number."""
@@ -393,6 +412,11 @@ class ReplicaState:
         return self.config.replica_count == 1
 
     @property
+    def is_corrupt(self) -> bool:
+        """Whether the state here is known to be wrong, and waits to be replaced (D-17)."""
+        return self.digests.corrupt_at != 0
+
+    @property
     def primary(self) -> int:
         """The replica that leads the present view, by arithmetic."""
         return self.view % self.config.replica_count
@@ -470,6 +494,7 @@ def recovered_replica(
         checkpoint=CheckpointState(
             snapshot_op=recovered.snapshot_op, snapshot_size=recovered.snapshot_size, log_size=recovered.log_size
         ),
+        digests=DigestState(book=DigestBook(replica=config.replica, replica_count=config.replica_count)),
         voter=recovered.voter,
         born=recovered.born,
         log_cut=recovered.log_cut,

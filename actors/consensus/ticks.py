@@ -4,7 +4,7 @@ Timers first, in the order of section 3, then the backstops. A group of one repl
 nobody to retransmit to, to send a heartbeat to, or to elect.
 """
 
-from levrier.actors.consensus import forwarding, probe, repair, transfer, view_change
+from levrier.actors.consensus import digests, forwarding, probe, repair, transfer, view_change
 from levrier.actors.consensus.admission import bootstrap_if_blank
 from levrier.actors.consensus.checkpoints import capture_if_due
 from levrier.actors.consensus.gate import retry_persist
@@ -69,6 +69,7 @@ def _drive_recovery(state: ReplicaState) -> None:
     repair.pass_tick(state)
     if state.waiters or state.forwarded:
         forwarding.pass_tick(state)
+    digests.pass_tick(state)
     if state.transfer_stage is TransferStage.INSTALLING:
         transfer.try_install(state)
     if state.status is Status.NORMAL and not state.is_primary and state.apply_sent < state.commit_max:

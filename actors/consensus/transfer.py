@@ -84,7 +84,14 @@ def try_install(state: ReplicaState) -> None:
         return
     if state.apply_sent != state.commit_min or transfer.is_ahead:
         return
-    if ready.snapshot.op <= state.commit_min:
+    if state.is_corrupt and not state.commit_min <= ready.snapshot.op > state.checkpoint.snapshot_op:
+        op = ready.snapshot.op
+        note_failed(
+            state, transfer.attempt, f"its snapshot of op {op} is too old to replace the state at {state.commit_min}"
+        )
+        state.effects.append(TellTransfer(FetchCanceled(attempt=transfer.attempt)))
+        return
+    if ready.snapshot.op <= state.commit_min and not state.is_corrupt:
         _send_marker(state, ready)
         return
     transfer.is_ahead = True
@@ -136,11 +143,12 @@ def want_offer(state: ReplicaState, token: int) -> None:
     """A peer asks for the state: the newest snapshot is it; without one, capture first (B-011).
 
     A primary that is not past its admission barrier offers too: what a snapshot holds is committed, and those who need it
-    may be the ones whose acknowledgements the barrier waits for.
+    may be the ones whose acknowledgements the barrier waits for. A member whose state is wrong needs one that is not older
+    than what it had applied (D-17).
     """
     if not state.is_acting_primary:
         _refuse_offer(state, token)
-    elif state.checkpoint.snapshot_op:
+    elif state.checkpoint.snapshot_op and not (state.digests.wrong and state.checkpoint.snapshot_op < state.apply_sent):
         _grant(state, token)
     elif not state.apply_sent:
         _refuse_offer(state, token)
@@ -177,7 +185,7 @@ def _send_marker(state: ReplicaState, ready: InstallReady) -> None:
 
 def _move_frontiers(state: ReplicaState, ready: InstallReady) -> None:
     op = ready.snapshot.op
-    assert op > state.commit_min
+    assert op > state.commit_min or (op == state.commit_min and state.is_corrupt)
     mirror = state.mirror
     mirror.drain(op)
     state.unverified = {each for each in state.unverified if each > op}

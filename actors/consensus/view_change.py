@@ -181,7 +181,13 @@ def _shown(vote: Vote) -> tuple[int, Suffix]:
 
 
 def complete(state: ReplicaState) -> None:
-    """Merge the votes. Nothing but a decision that this replica can carry changes anything (8.5)."""
+    """Merge the votes. Nothing but a decision that this replica can carry changes anything (8.5).
+
+    One whose state is wrong does not lead: the view is left to the next one (D-17).
+    """
+    if state.is_corrupt:
+        enter(state, state.view + 1)
+        return
     votes = tuple(state.do_view_change_votes[replica] for replica in sorted(state.do_view_change_votes))
     outcome = merge(votes, replica_count=state.config.replica_count, abstaining=int(_needs_no_other(state)))
     if not isinstance(outcome, Ready):

@@ -6,6 +6,7 @@ Every op passes, Register and Logout included, and goes on to the ClientTable wi
 
 from levrier.actors.bus import messages as bus
 from levrier.actors.client_table import messages as client_table
+from levrier.actors.consensus import messages as consensus
 from levrier.actors.metadata import messages as metadata
 from levrier.actors.metadata import queries
 from levrier.actors.metadata.machine import MetadataMachine
@@ -15,7 +16,10 @@ from levrier.wire.replies import committed_reply
 
 
 class MetadataActor(NodeActor):
-    """Owns the machine. `last_op` and `last_timestamp` are those of the op that the machine stands at, 0 when blank."""
+    """Owns the machine. `last_op` and `last_timestamp` are those of the op that the machine stands at, 0 when blank.
+
+    Where there are peers, `digests` is told the digest of the state at every op that is a multiple of `digest_interval`.
+    """
 
     def __init__(
         self,
@@ -27,6 +31,8 @@ class MetadataActor(NodeActor):
         last_timestamp: int,
         client_table: Recipient[client_table.Command],
         bus: Recipient[bus.Command],
+        digests: Recipient[consensus.DigestNoted] | None = None,
+        digest_interval: int = 1,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
         self._machine = machine
@@ -34,6 +40,8 @@ class MetadataActor(NodeActor):
         self._last_timestamp = last_timestamp
         self._client_table = client_table
         self._bus = bus
+        self._digests = digests
+        self._digest_interval = digest_interval
         self._handlers = Handlers(metadata.Command)
         self._handlers.on(metadata.Apply, self._on_apply)
         self._handlers.on(metadata.Query, self._on_query)
@@ -64,6 +72,8 @@ class MetadataActor(NodeActor):
         applied = self._machine.apply(header, prepare.body)
         self._last_op = header.op
         self._last_timestamp = header.timestamp
+        if self._digests is not None and header.op % self._digest_interval == 0:
+            self._digests.tell(consensus.DigestNoted(op=header.op, digest=self._machine.digest()))
         self._client_table.tell(
             client_table.Commit(
                 header=header,
@@ -134,7 +144,7 @@ class MetadataActor(NodeActor):
     def _on_install(self, message: metadata.Install) -> None:
         snapshot = message.snapshot
         if message.is_ahead:
-            assert snapshot.op > self._last_op, f"an install of op {snapshot.op} at {self._last_op}"
+            assert snapshot.op >= self._last_op, f"an install of op {snapshot.op} at {self._last_op}"
             # Users and streams are both rebuilt before either is replaced; StateTransfer has checked that they can be.
             self._machine = MetadataMachine.restore(
                 users=snapshot.users,

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from levrier.actors.metadata import groups, permissions, replies, restore
 from levrier.actors.metadata.capture import MetadataCapture
+from levrier.actors.metadata.digest import Numbers, combined
 from levrier.actors.metadata.frontier import AppliedFrontier, Pairs
 from levrier.actors.metadata.options import OptionPool
 from levrier.actors.metadata.permissions import Rule
@@ -157,7 +158,21 @@ class MetadataMachine:
             captured_tokens=self.users.tokens.freeze(),
             captured_streams=self.streams.freeze(),
             revision=self.streams.revision,
+            users_digest=self.users.digest.value,
+            streams_digest=self.streams.digest.value,
         )
+
+    def digest(self) -> int:
+        """The digest of everything replicated here, 64 bits (D-17): equal on every replica at the same op."""
+        streams = self.streams
+        numbers = Numbers(
+            streams.revision,
+            streams.consensus_group_high,
+            self.users.next_user_id,
+            self.frontier.positions(),
+            self.frontier.identities(),
+        )
+        return combined(self.users.digest.value, streams.digest.value, numbers)
 
     def allows(self, user_id: int, rule: Rule, stream_id: int | None = None, topic_id: int | None = None) -> bool:
         """Whether the user passes the rule at this point of the log. Root always does; a deleted user never."""

@@ -7,6 +7,9 @@ seen before costs one lookup, and equal maps are one object. Interning never sho
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+import msgpack
+from xxhash import xxh3_64_intdigest
+
 from levrier.wire.options import OptionEntry
 from levrier.wire.topic_option_catalogue import SEGMENT_SIZE, SEGMENT_SIZE_DEFAULT
 from levrier.wire.topic_options import (
@@ -31,7 +34,7 @@ class OptionMap:
     `explicit_block` holds what clients named, `derived_block` the defaults that were resolved at admission.
     """
 
-    __slots__ = ("derived_block", "explicit_block", "fields", "stored")
+    __slots__ = ("derived_block", "explicit_block", "fields", "hash", "stored")
 
     def __init__(self, stored: tuple[StoredOption, ...]) -> None:
         """Raise `WireError` for options that no block can carry."""
@@ -39,6 +42,8 @@ class OptionMap:
         self.fields: tuple[OptionFields, ...] = tuple(
             (option.key, option.kind, option.value, option.explicit) for option in stored
         )
+        self.hash: int = xxh3_64_intdigest(msgpack.packb(self.fields))
+        """Of the content, for the digest of what holds these options."""
         self.explicit_block = encode_stored(stored, explicit=True)
         self.derived_block = encode_stored(stored, explicit=False)
 

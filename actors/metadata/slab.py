@@ -31,12 +31,13 @@ R = TypeVar("R", bound=Named)
 class Encoded(NamedTuple):
     """A stream in a snapshot with all that is under it, valid for this owner where the option maps have these numbers.
 
-    `owner` holds the fields of the stream but its topics.
+    `owner` holds the fields of the stream but its topics; `digest` is the part of the stream and of all that is under it.
     """
 
     pieces: tuple[bytes, ...]
     owner: tuple[object, ...]
     numbers: tuple[tuple[OptionMap, int], ...]
+    digest: int
 
 
 class Slab(Generic[R]):

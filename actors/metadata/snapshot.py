@@ -27,12 +27,12 @@ from typing import Final
 
 import msgpack
 
+from levrier.actors.metadata.digest import Digest, permissions_value
 from levrier.actors.metadata.options import OptionFields, OptionMap
 from levrier.actors.metadata.records import ConsumerGroup, Member, Stream, Topic
 from levrier.actors.metadata.slab import Encoded, Slab
 from levrier.actors.metadata.tokens import Token
 from levrier.actors.metadata.users import ACTIVE, INACTIVE, User
-from levrier.wire.permissions import Permissions
 
 CHUNK_SIZE: Final = 8 * 1024
 """A chunk is given out when it has this many bytes; the piece that filled it may exceed it by some 16 KiB.
@@ -60,15 +60,23 @@ STATS: Final = (0, 0, 0)
 _PERMISSIONER: Final[tuple[tuple[()], ...]] = ((),) * 6
 
 
-def encode_users(users: Sequence[User], tokens: Sequence[tuple[int, tuple[Token, ...]]]) -> Iterator[bytes]:
-    """The section `users`, of users and of the tokens of each, in ascending order of user id, in chunks."""
+def encode_users(
+    users: Sequence[User], tokens: Sequence[tuple[int, tuple[Token, ...]]], digest: Digest
+) -> Iterator[bytes]:
+    """The section `users`, of users and of the tokens of each, in ascending order of user id, in chunks.
+
+    `digest` takes note of everything that was encoded.
+    """
     assert len(users) == len(tokens)
-    return _chunks(_user_pieces(users, tokens))
+    return _chunks(_user_pieces(users, tokens, digest))
 
 
-def encode_streams(streams: Sequence[Stream | None], revision: int) -> Iterator[bytes]:
-    """The section `streams`, of streams by id with None where an id is free, in chunks."""
-    return _chunks(_stream_pieces(streams, revision))
+def encode_streams(streams: Sequence[Stream | None], revision: int, digest: Digest) -> Iterator[bytes]:
+    """The section `streams`, of streams by id with None where an id is free, in chunks.
+
+    `digest` takes note of everything that was encoded; of a stream whose bytes were kept, as it was then.
+    """
+    return _chunks(_stream_pieces(streams, revision, digest))
 
 
 def _chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -85,15 +93,20 @@ def _chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(collected)
 
 
-def _user_pieces(users: Sequence[User], tokens: Sequence[tuple[int, tuple[Token, ...]]]) -> Iterator[bytes]:
+def _user_pieces(
+    users: Sequence[User], tokens: Sequence[tuple[int, tuple[Token, ...]]], digest: Digest
+) -> Iterator[bytes]:
     packer = msgpack.Packer()
     yield packer.pack_array_header(3)
     yield packer.pack_array_header(len(users))
     for user in users:
+        digest.toggle_user(user)
         yield packer.pack((user.id, _user_value(user)))
     yield packer.pack_array_header(len(tokens))
     for user_id, owned in tokens:
         yield packer.pack_array_header(2) + packer.pack(user_id) + packer.pack_array_header(len(owned))
+        for token in owned:
+            digest.toggle_token(token)
         for start in range(0, len(owned), _TOKENS_IN_PIECE):
             yield b"".join(packer.pack((token.name, token)) for token in owned[start : start + _TOKENS_IN_PIECE])
     yield packer.pack(_PERMISSIONER)
@@ -106,20 +119,9 @@ def _user_value(user: User) -> tuple[object, ...]:
         user.password_hash,
         STATUS_NAMES[user.status],
         user.created_at,
-        None if user.permissions is None else _permissions_value(user.permissions),
+        None if user.permissions is None else permissions_value(user.permissions),
         user.options.fields,
     )
-
-
-def _permissions_value(permissions: Permissions) -> tuple[object, ...]:
-    streams = tuple(
-        (
-            stream_id,
-            (*stream.flags(), tuple((topic_id, topic.flags()) for topic_id, topic in stream.topics) or None),
-        )
-        for stream_id, stream in permissions.streams
-    )
-    return (permissions.global_permissions.flags(), streams or None)
 
 
 class _OptionTable:
@@ -152,7 +154,7 @@ class _OptionTable:
         return list(self._by_content)
 
 
-def _stream_pieces(streams: Sequence[Stream | None], revision: int) -> Iterator[bytes]:
+def _stream_pieces(streams: Sequence[Stream | None], revision: int, digest: Digest) -> Iterator[bytes]:
     packer = msgpack.Packer()
     table = _OptionTable()
     yield packer.pack_array_header(3)
@@ -162,11 +164,13 @@ def _stream_pieces(streams: Sequence[Stream | None], revision: int) -> Iterator[
             continue
         if stream.topics is None:
             head = (stream.id, stream.name, stream.created_at, STATS)
+            digest.toggle_stream(stream)
             yield packer.pack((stream.id, (*head, (), table.index(stream.options))))
             continue
         kept = stream.topics.encoded
         if kept is None or kept.owner != stream[:-1] or not table.agrees(kept.numbers):
             kept = stream.topics.encoded = _encoded(packer, stream, stream.topics, table)
+        digest.value ^= kept.digest
         yield from kept.pieces
     yield packer.pack(revision)
     maps = table.maps()
@@ -178,7 +182,17 @@ def _encoded(packer: msgpack.Packer, stream: Stream, topics: Slab[Topic], table:
     distinct = {id(options): options for options in (stream.options, *(topic.options for topic in topics))}
     numbers = tuple((options, table.index(options)) for options in distinct.values())
     pieces = tuple(_joined(_one_stream_pieces(packer, stream, topics, table)))
-    return Encoded(pieces, stream[:-1], numbers)
+    return Encoded(pieces, stream[:-1], numbers, _digest_of(stream, topics))
+
+
+def _digest_of(stream: Stream, topics: Slab[Topic]) -> int:
+    digest = Digest()
+    digest.toggle_stream(stream)
+    for topic in topics:
+        digest.toggle_topic(stream.id, topic)
+        for group in topic.groups or ():
+            digest.toggle_group(stream.id, topic.id, group)
+    return digest.value
 
 
 def _one_stream_pieces(

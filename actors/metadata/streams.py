@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from levrier.actors.metadata import rebalance
+from levrier.actors.metadata.digest import Digest
 from levrier.actors.metadata.memberships import Memberships, Place
 from levrier.actors.metadata.options import NO_OPTIONS, CreatedOptions, OptionMap, OptionPool
 from levrier.actors.metadata.records import ConsumerGroup, GroupTable, Partition, Stream, Topic
@@ -70,6 +71,7 @@ class StreamsMachine:
         "_pool",
         "_streams",
         "consensus_group_high",
+        "digest",
         "memberships",
         "partitions_count",
         "revision",
@@ -79,6 +81,7 @@ class StreamsMachine:
     def __init__(self, pool: OptionPool) -> None:
         self.revision = 0
         self.consensus_group_high = 0
+        self.digest = Digest()
         self.memberships = Memberships()
         self.topics_count = 0
         self.partitions_count = 0
@@ -96,9 +99,12 @@ class StreamsMachine:
         machine.consensus_group_high = consensus_group_high
         machine._streams = Slab.restore(streams)
         for stream in machine._streams:
+            machine.digest.toggle_stream(stream)
             for topic in stream.topics or ():
                 machine._count_topic(topic, 1)
+                machine.digest.toggle_topic(stream.id, topic)
                 for group in topic.groups or ():
+                    machine.digest.toggle_group(stream.id, topic.id, group)
                     machine.memberships.changed(stream.id, topic.id, None, group)
         return machine
 
@@ -162,6 +168,7 @@ class StreamsMachine:
             return _TOO_MANY_STREAMS
         stream = Stream(stream_id, request.name, timestamp, options)
         streams.insert(stream)
+        self.digest.toggle_stream(stream)
         return stream
 
     def update_stream(self, request: UpdateStream) -> int:
@@ -177,7 +184,10 @@ class StreamsMachine:
         options = self._patched(stream.options, request.options)
         if options is None:
             return _BAD_OPTION
-        streams.replace(Stream(stream.id, name, stream.created_at, options, stream.topics))
+        updated = Stream(stream.id, name, stream.created_at, options, stream.topics)
+        streams.replace(updated)
+        self.digest.toggle_stream(stream)
+        self.digest.toggle_stream(updated)
         return 0
 
     def delete_stream(self, request: DeleteStream) -> Stream | int:
@@ -186,6 +196,7 @@ class StreamsMachine:
         if stream is None:
             return _NO_STREAM
         self._streams.remove(stream.id)
+        self.digest.toggle_stream(stream)
         for topic in stream.topics or ():
             self._forget_topic(stream, topic)
         self.bump()
@@ -200,7 +211,7 @@ class StreamsMachine:
         if populated:
             topics = self._topics_to_change(stream)
             for topic in populated:
-                topics.replace(topic._replace(partitions=_purged(topic.partitions)))
+                self._replace_topic(stream, topics, topic, topic._replace(partitions=_purged(topic.partitions)))
             self.bump()
         return 0
 
@@ -237,6 +248,7 @@ class StreamsMachine:
             tuple(Partition(partition_id, group, timestamp, revision) for partition_id, group in request.assignments),
         )
         self._topics_to_change(stream).insert(topic)
+        self.digest.toggle_topic(stream.id, topic)
         self._count_topic(topic, 1)
         return topic
 
@@ -264,7 +276,7 @@ class StreamsMachine:
                 compression=topic.compression if patch.compression is None else patch.compression,
                 max_topic_size=topic.max_topic_size if patch.max_topic_size is None else patch.max_topic_size,
             )
-        self._topics_to_change(path.stream).replace(updated)
+        self._replace_topic(path.stream, self._topics_to_change(path.stream), topic, updated)
         return 0
 
     def delete_topic(self, request: DeleteTopic) -> TopicPath | int:
@@ -345,19 +357,24 @@ class StreamsMachine:
         groups = self._groups_to_change(path)
         before = groups.find(group.id)
         groups.put(group)
+        if before is not None:
+            self.digest.toggle_group(path.stream.id, path.topic.id, before)
+        self.digest.toggle_group(path.stream.id, path.topic.id, group)
         self.memberships.changed(path.stream.id, path.topic.id, before, group)
 
     def add_group(self, path: TopicPath, name: str) -> ConsumerGroup:
         """A new group under a name that is unused. Its id is never given out again in this topic."""
         topic = path.topic
         group = ConsumerGroup(topic.next_consumer_group_id, name)
-        self._topics_to_change(path.stream).replace(topic._replace(next_consumer_group_id=group.id + 1))
+        numbered = topic._replace(next_consumer_group_id=group.id + 1)
+        self._replace_topic(path.stream, self._topics_to_change(path.stream), topic, numbered)
         self.put_group(path, group)
         return group
 
     def remove_group(self, path: TopicPath, group: ConsumerGroup) -> None:
         """Take a group out of its topic."""
         self._groups_to_change(path).remove(group)
+        self.digest.toggle_group(path.stream.id, path.topic.id, group)
         self.memberships.changed(path.stream.id, path.topic.id, group, None)
 
     # Changes
@@ -382,7 +399,13 @@ class StreamsMachine:
         return topics
 
     def _set_partitions(self, path: TopicPath, partitions: tuple[Partition, ...]) -> None:
-        self._topics_to_change(path.stream).replace(path.topic._replace(partitions=partitions))
+        topics = self._topics_to_change(path.stream)
+        self._replace_topic(path.stream, topics, path.topic, path.topic._replace(partitions=partitions))
+
+    def _replace_topic(self, stream: Stream, topics: Slab[Topic], before: Topic, after: Topic) -> None:
+        topics.replace(after)
+        self.digest.toggle_topic(stream.id, before)
+        self.digest.toggle_topic(stream.id, after)
 
     def _reshape(self, path: TopicPath, partitions: tuple[Partition, ...]) -> None:
         """Other partitions for a topic: all of its groups are dealt out anew."""
@@ -410,7 +433,9 @@ class StreamsMachine:
 
     def _forget_topic(self, stream: Stream, topic: Topic) -> None:
         self._count_topic(topic, -1)
+        self.digest.toggle_topic(stream.id, topic)
         for group in topic.groups or ():
+            self.digest.toggle_group(stream.id, topic.id, group)
             self.memberships.changed(stream.id, topic.id, group, None)
 
     def _count_topic(self, topic: Topic, sign: int) -> None:

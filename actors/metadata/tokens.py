@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from levrier.actors.metadata.digest import Digest
 from levrier.wire.error_codes import ErrorCode
 from levrier.wire.requests.replicated import CreatePersonalAccessTokenReplicated, DeletePersonalAccessTokenReplicated
 
@@ -45,11 +46,12 @@ class Token(NamedTuple):
 
 
 class TokensMachine:
-    """The tokens of every user; `add_user` and `drop_user` say who is one."""
+    """The tokens of every user; `add_user` and `drop_user` say who is one. `digest` takes note of each token."""
 
-    __slots__ = ("_by_hash", "_by_user", "_expiring")
+    __slots__ = ("_by_hash", "_by_user", "_digest", "_expiring")
 
-    def __init__(self) -> None:
+    def __init__(self, digest: Digest) -> None:
+        self._digest = digest
         self._by_user: dict[int, tuple[Token, ...]] = {}
         self._by_hash: dict[str, Token] = {}
         self._expiring: list[tuple[int, int, str]] = []
@@ -136,11 +138,13 @@ class TokensMachine:
 
     def _remember(self, token: Token) -> None:
         self._by_hash[token.token_hash] = token
+        self._digest.toggle_token(token)
         if token.expires_at is not None:
             insort(self._expiring, (token.expires_at, token.user_id, token.name))
 
     def _forget(self, token: Token) -> None:
         del self._by_hash[token.token_hash]
+        self._digest.toggle_token(token)
         if token.expires_at is not None:
             entry = (token.expires_at, token.user_id, token.name)
             at = bisect_left(self._expiring, entry)

@@ -13,6 +13,7 @@ Deviation from upstream: a new user gets the next id, not the lowest free one (D
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from levrier.actors.metadata.digest import Digest
 from levrier.actors.metadata.options import NO_OPTIONS, OptionMap, OptionPool
 from levrier.actors.metadata.permissions import ROOT_USER_ID, Permissioner
 from levrier.actors.metadata.tokens import Token, TokensMachine
@@ -53,12 +54,13 @@ class User(NamedTuple):
 class UsersMachine:
     """Users by id and by name, in ascending order of id. Operations return 0 or the code of the rejection."""
 
-    __slots__ = ("_by_id", "_ids", "_pool", "next_user_id", "permissioner", "tokens")
+    __slots__ = ("_by_id", "_ids", "_pool", "digest", "next_user_id", "permissioner", "tokens")
 
     def __init__(self, pool: OptionPool) -> None:
         self.next_user_id = 0
         self.permissioner = Permissioner()
-        self.tokens = TokensMachine()
+        self.digest = Digest()
+        self.tokens = TokensMachine(self.digest)
         self._pool = pool
         self._by_id: dict[int, User] = {}
         self._ids: dict[str, int] = {}
@@ -160,6 +162,7 @@ class UsersMachine:
             return _NO_USER
         if user.id == ROOT_USER_ID:
             return _ROOT_STAYS
+        self.digest.toggle_user(user)
         del self._by_id[user.id]
         del self._ids[user.username]
         self.permissioner.drop(user.id)
@@ -233,6 +236,10 @@ class UsersMachine:
         self.tokens.add_user(user.id)
 
     def _put(self, user: User) -> None:
+        before = self._by_id.get(user.id)
+        if before is not None:
+            self.digest.toggle_user(before)
+        self.digest.toggle_user(user)
         self._by_id[user.id] = user
         self._ids[user.username] = user.id
         self.permissioner.load(user.id, user.permissions)

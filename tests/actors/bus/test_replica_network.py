@@ -310,7 +310,7 @@ def test_a_peer_that_an_actor_drops_is_not_spoken_to() -> None:
 
 def test_a_command_that_nobody_takes_is_counted() -> None:
     cluster = Cluster(2).connect()
-    cluster.send(0, 1, extension(66))
+    cluster.send(0, 1, extension(65))
     assert [count for _, count in cluster.nodes[1].peers.report()[0].dropped] == [1]
     assert cluster.nodes[1].heard() == []
 
