@@ -4,6 +4,7 @@ Every frame starts with a 256-byte header whose size field (u32 at offset 48) co
 cannot be skipped over, so it ends the stream. The decoder holds at most the frame that is still incomplete.
 """
 
+from struct import Struct
 from typing import Final
 
 from levrier.wire.errors import FrameSizeOutOfRange
@@ -14,6 +15,7 @@ SIZE_OFFSET: Final = 48
 COMMAND_OFFSET: Final = 60
 
 _SIZE_END: Final = SIZE_OFFSET + 4
+_SIZE: Final = Struct("<I")
 
 
 def frame_size(frame: bytes | bytearray) -> int:
@@ -43,29 +45,36 @@ class FrameDecoder:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next bytes of the stream; return the frames that they complete."""
-        if not self._buffer and self._failure is None and len(data) >= HEADER_SIZE:
-            size = int.from_bytes(data[SIZE_OFFSET:_SIZE_END], "little")
-            if size == len(data) and size <= self._max_size:
-                return [data]
-        return self._feed_slowly(data)
-
-    def _feed_slowly(self, data: bytes) -> list[bytes]:
         if self._failure is not None:
             raise FrameSizeOutOfRange(self._failure, "size")
         buffer = self._buffer
-        buffer += data
+        if buffer:
+            buffer += data
+            frames, offset = self._cut(buffer)
+            if offset:
+                del buffer[:offset]
+            return frames
+        if len(data) >= HEADER_SIZE and _SIZE.unpack_from(data, SIZE_OFFSET)[0] == len(data) <= self._max_size:
+            return [data]
+        # Most reads end where a frame ends: nothing is held, and frames are cut from what was read, without a second copy.
+        frames, offset = self._cut(data)
+        if offset != len(data):
+            buffer += data[offset:] if offset else data
+        return frames
+
+    def _cut(self, stream: bytes | bytearray) -> tuple[list[bytes], int]:
+        """The whole frames that `stream` begins with, and where they end."""
+        size_at = _SIZE.unpack_from
         frames: list[bytes] = []
-        offset, end = 0, len(buffer)
+        offset, end = 0, len(stream)
         while end - offset >= _SIZE_END:
-            size = int.from_bytes(buffer[offset + SIZE_OFFSET : offset + _SIZE_END], "little")
+            (size,) = size_at(stream, offset + SIZE_OFFSET)
             if not HEADER_SIZE <= size <= self._max_size:
                 self._failure = f"{size} is not between {HEADER_SIZE} and {self._max_size}"
-                buffer.clear()
+                self._buffer.clear()
                 raise FrameSizeOutOfRange(self._failure, "size", frames=tuple(frames))
             if end - offset < size:
                 break
-            frames.append(bytes(buffer[offset : offset + size]))
+            frames.append(bytes(stream[offset : offset + size]))
             offset += size
-        if offset:
-            del buffer[:offset]
-        return frames
+        return frames, offset
