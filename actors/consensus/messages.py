@@ -43,6 +43,7 @@ class Verdict:
     user_id: int
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPosition:
     """Names one prepare as it was handed to the journal: completions are judged against the state of the moment."""
@@ -52,6 +53,7 @@ class LogPosition:
     view: int
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
     """These prepares are durable, in log order; one message for each batch of the journal."""
@@ -82,6 +84,7 @@ class TruncateFailed:
     reason: str
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
     """Op is applied and its reply is in the client table: the end of the commit stream for it."""
