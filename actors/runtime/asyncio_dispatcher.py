@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Any, final
 
 from loguru import logger
@@ -41,11 +42,12 @@ class AsyncioDispatcher(Dispatcher):
         self.loop.set_exception_handler(self._on_loop_exception)
         self._thread_ident = -1
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_due = 0
+        self._in_turn = False
         self._finishing = False
 
-    def wake(self) -> None:
+    def rouse(self) -> None:
         """Schedule a turn."""
-        self.idle = False
         if threading.get_ident() == self._thread_ident:
             self.loop.call_soon(self._loop_turn)
             return
@@ -77,11 +79,13 @@ class AsyncioDispatcher(Dispatcher):
         if self._finishing:
             # A surplus wake-up that was under way when the loop ended; stopping it again would break `_finish`.
             return
+        self._in_turn = True
         try:
             self._turn()
         except BaseException as error:  # noqa: BLE001
             self._host.dispatcher_died(self.name, error)
             self._closing = True
+        self._in_turn = False
         if self._closing and not self.queue:
             self.loop.stop()
         elif self.queue:
@@ -93,13 +97,21 @@ class AsyncioDispatcher(Dispatcher):
                 self.idle = False
                 self.loop.call_soon(self._loop_turn)
 
+    def _rouse_later(self, other: Dispatcher) -> None:
+        """At the end of the turn; what a socket brought, when the loop has looked at all sockets that are ready."""
+        if not self._in_turn and not self._to_rouse:
+            self.loop.call_soon(self._rouse_others)
+        super()._rouse_later(other)
+
     def _set_alarm(self) -> None:
+        """Have the loop wake for the next timer. An alarm that comes too early only looks again."""
+        due = self._next_due_nanos()
+        if due is None or (self._alarm is not None and self._alarm_due <= due):
+            return
         if self._alarm is not None:
             self._alarm.cancel()
-            self._alarm = None
-        seconds = self._seconds_to_next_timer()
-        if seconds is not None:
-            self._alarm = self.loop.call_later(seconds, self._on_alarm)
+        self._alarm_due = due
+        self._alarm = self.loop.call_later(max(0, due - time.monotonic_ns()) / 1e9, self._on_alarm)
 
     def _on_alarm(self) -> None:
         self._alarm = None

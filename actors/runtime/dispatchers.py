@@ -7,6 +7,9 @@ whose last message still waits is not queued again.
 
 A dispatcher is woken only when it is idle. The consumer sets `idle` and then looks at the mailbox once more; a producer
 appends and then looks at `idle`. One of the two sees the other, so no wake-up is lost; one too many does no harm.
+
+A wake-up by an actor is sent when its dispatcher's turn ends, or after `WAKES_WITHIN` entries: whoever were woken earlier
+would only wait for the interpreter, which this thread holds, and be woken a second time to get it.
 """
 
 from __future__ import annotations
@@ -27,6 +30,10 @@ from levrier.actors.runtime.cell import CONTROL, Cell, answer_dead
 from levrier.actors.runtime.timers import MessageTimer
 
 BATCH_MAX = 256
+WAKES_WITHIN = 16
+"""Entries after which whoever is to be woken is, at the latest."""
+
+assert BATCH_MAX % WAKES_WITHIN == 0
 _IDLE_SECONDS_MAX = 3600.0
 
 
@@ -42,6 +49,15 @@ class DispatcherHost(Protocol):
         ...
 
 
+class _Running(threading.local):
+    """Which dispatcher the present thread belongs to, if any."""
+
+    dispatcher: Dispatcher | None = None
+
+
+_running = _Running()
+
+
 class Dispatcher(abc.ABC):
     """What the thread and the asyncio dispatcher share: the mailbox, the timers, one turn."""
 
@@ -55,11 +71,21 @@ class Dispatcher(abc.ABC):
         self._timers: list[tuple[int, int, MessageTimer]] = []
         self._timer_numbers = itertools.count()
         self._closing = False
+        self._to_rouse: list[Dispatcher] = []
         self._thread = threading.Thread(target=self._run_guarded, name=thread_name, daemon=True)
 
-    @abc.abstractmethod
     def wake(self) -> None:
-        """Make an idle dispatcher look at its mailbox. Callable from any thread."""
+        """Make an idle dispatcher look at its mailbox, once the dispatcher that asks for it lets go. Callable from any thread."""
+        self.idle = False
+        asking = _running.dispatcher
+        if asking is None or asking is self:
+            self.rouse()
+        else:
+            asking._rouse_later(self)
+
+    @abc.abstractmethod
+    def rouse(self) -> None:
+        """Make the dispatcher look at its mailbox now. Callable from any thread."""
 
     @abc.abstractmethod
     def _run(self) -> None:
@@ -101,17 +127,31 @@ class Dispatcher(abc.ABC):
     def _push_timer(self, timer: MessageTimer) -> None:
         heapq.heappush(self._timers, (timer.due_nanos, next(self._timer_numbers), timer))
 
+    def _rouse_later(self, other: Dispatcher) -> None:
+        """Rouse another dispatcher at the end of this turn."""
+        self._to_rouse.append(other)
+
+    def _rouse_others(self) -> None:
+        others, self._to_rouse = self._to_rouse, []
+        for other in others:
+            other.rouse()
+
     def _run_guarded(self) -> None:
+        _running.dispatcher = self
         try:
             self._run()
         except BaseException as error:  # noqa: BLE001
             self._host.dispatcher_died(self.name, error)
+        finally:
+            self._rouse_others()
 
     def _turn(self) -> None:
         """Handle what is queued, at most BATCH_MAX entries; close the batches; fire the due timers."""
         popleft = self.queue.popleft
         open_batches = self._open_batches
-        for _ in range(BATCH_MAX):
+        for number in range(BATCH_MAX):
+            if self._to_rouse and not number % WAKES_WITHIN:
+                self._rouse_others()
             try:
                 slot, message = popleft()
             except IndexError:
@@ -126,11 +166,15 @@ class Dispatcher(abc.ABC):
                 slot.cell.batch_open = True
                 open_batches[slot.cell] = None
         if open_batches:
+            if self._to_rouse:
+                self._rouse_others()  # The end of a batch may wait for a disk.
             for cell in open_batches:
                 cell.end_batch()
             open_batches.clear()
         if self._timers:
             self._fire_timers()
+        if self._to_rouse:
+            self._rouse_others()
 
     def _fire_timers(self) -> None:
         now = time.monotonic_ns()
@@ -140,14 +184,17 @@ class Dispatcher(abc.ABC):
             if timer.fire(now):
                 self._push_timer(timer)
 
-    def _seconds_to_next_timer(self) -> float | None:
-        """Seconds until the next timer is due, none when there is none."""
+    def _next_due_nanos(self) -> int | None:
+        """When the next timer is due, none when there is none."""
         timers = self._timers
         while timers and timers[0][2].over:
             heapq.heappop(timers)
-        if not timers:
-            return None
-        return max(0, timers[0][0] - time.monotonic_ns()) / 1e9
+        return timers[0][0] if timers else None
+
+    def _seconds_to_next_timer(self) -> float | None:
+        """Seconds until the next timer is due, none when there is none."""
+        due = self._next_due_nanos()
+        return None if due is None else max(0, due - time.monotonic_ns()) / 1e9
 
 
 @final
@@ -159,9 +206,8 @@ class ThreadDispatcher(Dispatcher):
         self._sleep = threading.Lock()
         self._sleep.acquire()
 
-    def wake(self) -> None:
+    def rouse(self) -> None:
         """Release the lock the consumer sleeps on."""
-        self.idle = False
         # Two producers may both have seen it idle; the second finds the lock released already.
         if self._sleep.locked():
             try:

@@ -7,7 +7,7 @@ import pytest
 
 from levrier.actors.runtime import AsyncioDispatcher, ThreadDispatcher
 from levrier.actors.runtime.cell import Cell
-from levrier.actors.runtime.dispatchers import Dispatcher
+from levrier.actors.runtime.dispatchers import WAKES_WITHIN, Dispatcher
 
 HOPS = 5000
 
@@ -98,3 +98,112 @@ def test_an_error_outside_any_actor_is_reported(kind: type[ThreadDispatcher] | t
 
     assert not dispatcher.thread.is_alive()
     assert [type(error) for error in host.errors] == [SystemExit]
+
+
+class Sleeper(Dispatcher):
+    """Notes when it is roused, and does nothing."""
+
+    def __init__(self, host: Host, events: list[int | str]) -> None:
+        super().__init__(name="sleeper", thread_name="test-sleeper", host=host)
+        self._events = events
+        self.was_roused = threading.Event()
+        self.idle = True
+
+    def rouse(self) -> None:
+        """Note it."""
+        self._events.append("roused")
+        self.was_roused.set()
+
+    def _run(self) -> None:
+        raise AssertionError("it is never started")
+
+
+def run_jobs(kind: type[ThreadDispatcher] | type[AsyncioDispatcher], jobs: int) -> list[int | str]:
+    """Have a dispatcher find that many jobs, of which the first wakes another dispatcher. What happened, in order."""
+    host, events = Host(), list[int | str]()
+    dispatcher, sleeper = make(kind, host, "busy"), Sleeper(host, events)
+
+    def job(number: int) -> Callable[[], None]:
+        def run() -> None:
+            events.append(number)
+            sleeper.post(run)
+
+        return run
+
+    for number in range(jobs):
+        dispatcher.post(job(number))
+    dispatcher.close()
+    dispatcher.start()
+    dispatcher.thread.join(10)
+    assert host.errors == []
+    return events
+
+
+@pytest.mark.parametrize("kind", [ThreadDispatcher, AsyncioDispatcher])
+def test_another_dispatcher_is_roused_once_when_the_turn_ends(
+    kind: type[ThreadDispatcher] | type[AsyncioDispatcher],
+) -> None:
+    assert run_jobs(kind, 3) == [0, 1, 2, "roused"]
+
+
+@pytest.mark.parametrize("kind", [ThreadDispatcher, AsyncioDispatcher])
+def test_a_long_turn_does_not_keep_another_dispatcher_asleep(
+    kind: type[ThreadDispatcher] | type[AsyncioDispatcher],
+) -> None:
+    events = run_jobs(kind, 3 * WAKES_WITHIN)
+
+    assert events.index("roused") == WAKES_WITHIN
+    assert events.count("roused") == 1
+
+
+def test_what_a_socket_brings_rouses_another_dispatcher_though_no_turn_is_due() -> None:
+    host = Host()
+    dispatcher, sleeper = AsyncioDispatcher(name="io", thread_name="test-io", host=host), Sleeper(host, [])
+    dispatcher.start()
+    dispatcher.loop.call_soon_threadsafe(sleeper.post, lambda: None)
+    roused = sleeper.was_roused.wait(10)
+    dispatcher.close()
+    dispatcher.thread.join(10)
+
+    assert roused
+
+
+@pytest.mark.parametrize("kind", [ThreadDispatcher, AsyncioDispatcher])
+def test_a_dispatcher_that_dies_leaves_nobody_asleep(kind: type[ThreadDispatcher] | type[AsyncioDispatcher]) -> None:
+    host, events = Host(), list[int | str]()
+    dispatcher, sleeper = make(kind, host, "dying"), Sleeper(host, events)
+
+    def wake_and_leave() -> None:
+        sleeper.post(wake_and_leave)
+        raise SystemExit(3)
+
+    dispatcher.post(wake_and_leave)
+    dispatcher.start()
+    dispatcher.thread.join(10)
+
+    assert events == ["roused"]
+
+
+@pytest.mark.usefixtures("hasty_switching")
+@pytest.mark.parametrize("kind", [ThreadDispatcher, AsyncioDispatcher])
+def test_no_wake_up_between_two_dispatchers_is_lost(kind: type[ThreadDispatcher] | type[AsyncioDispatcher]) -> None:
+    """One entry goes to and fro; each dispatcher has fallen asleep, or is about to, when its turn comes."""
+    host, done = Host(), threading.Event()
+    here, there = make(kind, host, "here"), make(ThreadDispatcher, host, "there")
+
+    def hop(left: int) -> None:
+        if left:
+            (here if left % 2 else there).post(lambda: hop(left - 1))
+        else:
+            done.set()
+
+    for dispatcher in (here, there):
+        dispatcher.start()
+    here.post(lambda: hop(HOPS))
+    arrived = done.wait(30)
+    for dispatcher in (here, there):
+        dispatcher.close()
+        dispatcher.thread.join(10)
+
+    assert arrived, "a wake-up was lost"
+    assert host.errors == []
