@@ -20,7 +20,7 @@ from typing import Final, Self, TypeAlias
 
 from levrier.cluster.config import ConfigError
 from levrier.cluster.links import HOST, Links
-from levrier.cluster.process import END_SECONDS, NodeProcess
+from levrier.cluster.process import NodeProcess
 
 NODES_MAX: Final = 32
 PORTS_PER_NODE: Final = 10
@@ -145,6 +145,11 @@ class LocalCluster:
         return self.plan.count
 
     @property
+    def ports(self) -> tuple[MemberPorts, ...]:
+        """Where the members listen, by replica id."""
+        return self._ports
+
+    @property
     def addresses(self) -> tuple[str, ...]:
         """Where clients connect, by replica id."""
         return tuple(f"{HOST}:{each.tcp}" for each in self._ports)
@@ -194,8 +199,7 @@ class LocalCluster:
 
     def restart(self, replica: int) -> None:
         """Start it with the same command line, after its end if it still runs. Raises `NodeDidNotStart`."""
-        if self.process(replica).running:
-            self.end(replica)
+        self.end(replica)
         self._spawn(replica)
         self.process(replica).wait_until_ready()
 
@@ -212,11 +216,8 @@ class LocalCluster:
         """End all of them, at the same time; their exit statuses by id. Safe to repeat."""
         processes = dict(self._processes)
         for process in processes.values():
-            if process.running:
-                (process.kill if kill else process.ask_to_end)()
-        statuses = tuple(
-            process.end(END_SECONDS) if process.running else (process.status or 0) for process in processes.values()
-        )
+            (process.kill if kill else process.ask_to_end)()
+        statuses = tuple(process.end() for process in processes.values())
         for replica in processes:
             self._forget(replica)
         if self._links is not None:

@@ -100,7 +100,7 @@ class NodeProcess:
         self._wait()
 
     def end(self, seconds: float = END_SECONDS) -> int:
-        """SIGTERM; its exit status. One that is paused or takes longer than `seconds` is killed."""
+        """SIGTERM; its exit status, also of one that has ended before. One that takes longer than `seconds` is killed."""
         self.resume()
         self._process.terminate()
         try:

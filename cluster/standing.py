@@ -3,6 +3,7 @@
 Whoever asks knows one address. The node there tells the roster, and then every other node of it is asked.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,6 +12,9 @@ from levrier.cluster.watch import ClusterWatch, Login, NodeStanding, serving
 
 OTHERS_SECONDS: Final = 3.0
 """How long the others may take: a node that stands still holds the answer of all for no longer."""
+
+SETTLE_SECONDS: Final = 0.6
+"""Our own logins are operations, of whose commit a backup hears with the next heartbeat, in half a second at most."""
 
 FIELDS: Final = (
     "replica",
@@ -60,13 +64,25 @@ async def survey(address: str, *, login: Login, seconds: float) -> ClusterStandi
         if not asked.facts and asked.reachable:
             (again,) = await first.ask()  # It answers, and did not let us in: it may have seen why by now.
             asked = again if again.facts else asked
-    roster = _roster(asked)
-    own = asked.facts.get("replica", 0)
-    others = [member["tcp"] for member in roster if member["replica"] != own]
-    async with ClusterWatch(others, login=login, deadline_seconds=min(seconds, OTHERS_SECONDS)) as rest:
-        answers = iter(await rest.ask())
-    nodes = tuple(asked if member["replica"] == own else next(answers) for member in roster)
-    return ClusterStanding(cluster=asked.facts.get("cluster"), nodes=nodes, rows=rows(nodes, roster), asked=asked)
+        roster = _roster(asked)
+        own = asked.facts.get("replica", 0)
+        others = [member["tcp"] for member in roster if member["replica"] != own]
+        async with ClusterWatch(others, login=login, deadline_seconds=min(seconds, OTHERS_SECONDS)) as rest:
+
+            async def ask() -> ClusterStanding:
+                answers = iter(await rest.ask())
+                nodes = tuple(asked if member["replica"] == own else next(answers) for member in roster)
+                return ClusterStanding(
+                    cluster=asked.facts.get("cluster"), nodes=nodes, rows=rows(nodes, roster), asked=asked
+                )
+
+            found = await ask()
+            if any(0 < (row["lag"] or 0) <= len(roster) for row in found.rows):
+                await asyncio.sleep(SETTLE_SECONDS)
+                (again,) = await first.ask()
+                asked = again if again.facts else asked
+                found = await ask()
+    return found
 
 
 def rows(nodes: Sequence[NodeStanding], roster: Sequence[Row]) -> tuple[Row, ...]:

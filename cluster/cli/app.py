@@ -8,6 +8,7 @@ from levrier.cluster.cli import (
     catalogue,
     clients,
     demo,
+    dev,
     groups,
     history,
     inspect,
@@ -26,6 +27,7 @@ from levrier.cluster.cli.output import CommandFailed, Exit, say
 from levrier.cluster.client import ClientError, Disconnected
 from levrier.cluster.config import ConfigError
 from levrier.cluster.demo import DemoFailed
+from levrier.cluster.dev import DevRefused
 from levrier.cluster.process import NodeDidNotStart
 from levrier.cluster.version import VERSION
 from levrier.persistence.errors import DirectoryInUse, StorageError
@@ -82,6 +84,7 @@ asks(app, "snapshot-file")(node_facts.snapshot_file)
 asks(app, "snapshot", hidden=True)(node_facts.snapshot_file)
 app.add_typer(inspect.inspect, name="inspect")
 asks(app, "bench", with_token=False)(bench.bench)
+app.command("dev")(dev.dev)
 app.command("demo")(demo.demo)
 app.command("simulate")(simulate.simulate)
 
@@ -90,6 +93,7 @@ _STATUSES: tuple[tuple[type[Exception], Exit], ...] = (
     (ConfigError, Exit.COULD_NOT_ASK),
     (DirectoryInUse, Exit.COULD_NOT_ASK),
     (Disconnected, Exit.COULD_NOT_ASK),
+    (DevRefused, Exit.COULD_NOT_ASK),
     (NodeDidNotStart, Exit.COULD_NOT_ASK),
     (DemoFailed, Exit.COULD_NOT_ASK),
     (WireError, Exit.COULD_NOT_ASK),

@@ -162,6 +162,7 @@ def test_a_misused_command_ends_with_2_and_says_how_to_use_it(levrier: CommandLi
         ("topics", "create"),
         ("bench",),
         ("demo",),
+        ("dev",),
         ("inspect",),
         ("inspect", "journal"),
     ],
@@ -173,7 +174,7 @@ def test_help_of_every_command_shows_how_to_use_it(levrier: CommandLine, argumen
     assert (ran.status, ran.err) == (0, "")
     assert "Usage: levrier" in ran.out
     assert "`" not in ran.out
-    leaves = {("serve",), ("status",), ("bench",), ("demo",)}
+    leaves = {("serve",), ("status",), ("bench",), ("demo",), ("dev",)}
     if arguments in leaves or len(arguments) == 2:
         assert "Example" in ran.out
 
