@@ -1,23 +1,21 @@
-"""The story behind `levrier demo`: real processes, real clients, kill -9 in the middle of the load.
+"""The story behind `levrier demo --nodes 1`: real processes, real clients, kill -9 in the middle of the load.
 
 Every write creates a stream of a name of its own. After each restart the catalogue is read back: each acknowledged name
 has to be there, once. The one write that had no answer when the node died may be there or not.
 """
 
 import asyncio
-import importlib
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from levrier.cluster.client import Client, ClientError
+from levrier.cluster.client import Client
+from levrier.cluster.demo_clients import USER, Clients, clients
 from levrier.cluster.process import NodeProcess
 
 WRITERS = 4
-USER = "iggy"
 
 
 class DemoFailed(Exception):
@@ -43,38 +41,36 @@ class _Written:
     unanswered: set[str] = field(default_factory=set)
 
 
-Create = Callable[[str], Awaitable[object]]
-Writer = Callable[[NodeProcess], Awaitable[Create]]
 Tell = Callable[[str], None]
 
 
 async def run_demo(folder: Path, *, operations: int, kills: int, tell: Tell) -> Outcome:
     """Write `operations` streams between two kills, `kills` times. `tell` gets a line for each step."""
-    name, connect = _writer()
-    tell(f"clients: {name}")
+    kind = clients()
+    tell(f"clients: {kind.name}")
     written = _Written()
     node = await asyncio.to_thread(NodeProcess.start, folder / "node")
     tell(f"started a node: {node.address}, pid {node.pid}")
     try:
         for number in range(1, kills + 1):
-            await _load_until_killed(node, connect, written, prefix=f"demo-{number}", operations=operations)
+            await _load_until_killed(node, kind, written, prefix=f"demo-{number}", operations=operations)
             tell(f"kill -9, {number} of {kills}, after {len(written.acknowledged)} acknowledged writes")
             node = await asyncio.to_thread(NodeProcess.start, folder / "node", listen=node.address)
             tell(f"started again: pid {node.pid}")
-        outcome = await _compare(node, written, name)
+        outcome = await _compare(node, written, kind.name)
     finally:
         await asyncio.to_thread(node.end)
     return outcome
 
 
 async def _load_until_killed(
-    node: NodeProcess, connect: Writer, written: _Written, *, prefix: str, operations: int
+    node: NodeProcess, kind: Clients, written: _Written, *, prefix: str, operations: int
 ) -> None:
     enough = asyncio.Event()
     goal = len(written.acknowledged) + operations
 
     async def write(writer: int) -> None:
-        create = await connect(node)
+        create = await kind.connect(node.address)
         number = 0
         while True:
             stream = f"{prefix}-{writer}-{number}"
@@ -113,36 +109,3 @@ async def _compare(node: NodeProcess, written: _Written, client_name: str) -> Ou
         unanswered=len(written.unanswered),
         unanswered_kept=sum(name in there for name in written.unanswered),
     )
-
-
-def _writer() -> tuple[str, Writer]:
-    try:
-        sdk: Any = importlib.import_module("apache_iggy")
-    except ImportError:
-        return "levrier's own client (install apache-iggy to use the official SDK)", _own_writer
-    return "the official Apache Iggy SDK", lambda node: _sdk_writer(sdk, node)
-
-
-async def _own_writer(node: NodeProcess) -> Create:
-    client = await Client.connect("127.0.0.1", node.port)
-    await client.login(USER, USER)
-
-    async def create(name: str) -> None:
-        try:
-            await client.create_stream(name)
-        except ClientError:
-            await client.close()
-            raise
-
-    return create
-
-
-async def _sdk_writer(sdk: Any, node: NodeProcess) -> Create:
-    client = sdk.IggyClient(node.address)
-    await client.connect()
-    await client.login_user(USER, USER)
-
-    async def create(name: str) -> None:
-        await client.create_stream(name)
-
-    return create
