@@ -53,7 +53,6 @@ class LogPosition:
     view: int
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
     """These prepares are durable, in log order; one message for each batch of the journal."""
@@ -84,7 +83,6 @@ class TruncateFailed:
     reason: str
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
     """Op is applied and its reply is in the client table: the end of the commit stream for it."""
