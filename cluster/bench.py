@@ -2,7 +2,8 @@
 
 Each of `concurrency` connections has one request outstanding. The first second warms up and is not counted. Latency is what
 a caller sees: from sending a request to having its answer, transient retries included. Only streams whose names begin
-with `bench-` are renamed and read: the catalogue of others is left alone.
+with `bench-` are renamed and read: the catalogue of others is left alone. Of a cluster the primary is loaded with writes,
+whichever member was named; reads and pings go to the member that was named.
 """
 
 import asyncio
@@ -12,14 +13,14 @@ import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from levrier.cluster.bench_connection import BenchConnection, open_bench_connection
 from levrier.cluster.client import Client, ClientError, DeadlineExceeded
 from levrier.cluster.config import Address
-from levrier.wire.codes import CommandCode, Operation
+from levrier.wire.codes import CommandCode, NodeRole, Operation
 from levrier.wire.identifiers import Identifier
 from levrier.wire.requests.streams import CreateStream, GetStream, UpdateStream
 
@@ -92,6 +93,9 @@ _OPERATIONS = {
 }
 
 
+_WRITES = frozenset({Load.UPDATE_STREAM, Load.CREATE_STREAM})
+
+
 class BenchFailed(Exception):
     """The load could not be run at all."""
 
@@ -104,10 +108,14 @@ async def run_bench(settings: BenchSettings, *, tell: Tell = lambda _line: None)
 
     Raises `ClientError` when the node cannot be asked, `BenchFailed` when not one operation succeeded.
     """
+    writing = replace(settings, address=await _leader_of(settings))
+    if settings.load in _WRITES:
+        settings = writing
+    names = _Names(settings)
+    if settings.load in {Load.UPDATE_STREAM, Load.GET_STREAM}:
+        async with await _client(writing) as writer:
+            await _prepare(writing, writer, names, tell)
     async with await _client(settings) as observer:
-        names = _Names(settings)
-        if settings.load in {Load.UPDATE_STREAM, Load.GET_STREAM}:
-            await _prepare(settings, observer, names, tell)
         before = await observer.status()
         run = _Run(settings, _body_maker(settings, names))
         async with AsyncExitStack() as opened:
@@ -235,6 +243,16 @@ async def _client(settings: BenchSettings) -> Client:
         await client.close()
         raise
     return client
+
+
+async def _leader_of(settings: BenchSettings) -> Address:
+    """Where writes are taken: the address given, unless the node there says that another member leads."""
+    async with await _client(settings) as client:
+        status = await client.status()
+        if status["role"] == "primary":
+            return settings.address
+        leaders = [node for node in (await client.cluster_metadata()).nodes if node.role == NodeRole.LEADER]
+    return Address(host=leaders[0].ip, port=leaders[0].tcp) if leaders else settings.address
 
 
 async def _connect_all(settings: BenchSettings, opened: AsyncExitStack) -> list[BenchConnection]:

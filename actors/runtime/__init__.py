@@ -5,7 +5,7 @@ dispatchers; `SteppedRuntime` runs any number of nodes in one thread, in an orde
 """
 
 from levrier.actors.runtime.address import Address
-from levrier.actors.runtime.asyncio_dispatcher import AsyncioDispatcher
+from levrier.actors.runtime.asyncio_dispatcher import AsyncioDispatcher, new_event_loop
 from levrier.actors.runtime.base import FailurePolicy, NodeActor
 from levrier.actors.runtime.dispatchers import BATCH_MAX, ThreadDispatcher
 from levrier.actors.runtime.handlers import Handlers
@@ -45,4 +45,5 @@ __all__ = [
     "ThreadedRuntime",
     "Timer",
     "WorkFailed",
+    "new_event_loop",
 ]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from levrier.actors.runtime import new_event_loop
 from levrier.cluster.bench import BenchFailed, BenchSettings, Load, Tell, run_bench
 from levrier.cluster.bench_scale import ScaleSettings, run_scale
 from levrier.cluster.cli.asking import Asking
@@ -36,7 +37,8 @@ def bench(  # noqa: PLR0917 - each is an option of the command line.
     """Load a node with a closed loop and measure it.
 
     `checkpoints` counts those that the node finished meanwhile; `max_ms` includes what they cost. The streams that the
-    load needs are created first, with names that begin with `bench-`, and stay; no other stream is touched.
+    load needs are created first, with names that begin with `bench-`, and stay; no other stream is touched. Of a cluster
+    the primary is loaded with writes, whichever member is named.
 
     With `--scale` no running node is asked: one is started in a temporary directory, filled with `--streams` streams of
     `--topics` topics each (or until it has 4 GiB resident), listed, ended and started again.
@@ -64,7 +66,8 @@ def bench(  # noqa: PLR0917 - each is an option of the command line.
         timeout=asking.timeout,
     )
     try:
-        report = asyncio.run(run_bench(settings, tell=tell))
+        with asyncio.Runner(loop_factory=lambda: new_event_loop(use_uvloop=True)) as runner:
+            report = runner.run(run_bench(settings, tell=tell))
     except BenchFailed as error:
         raise CommandFailed(f"{asking.connect}: {error}") from error
     print_record(asdict(report), as_json=asking.as_json)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from levrier.cluster.bench import BenchSettings, Load, run_bench
 from levrier.cluster.boot import BootRefused
 from levrier.cluster.client import Client
 from levrier.cluster.client_errors import IggyError
@@ -92,6 +93,25 @@ def test_three_nodes_are_born_serve_and_lose_one(three: ThreeNodes) -> None:
         await asyncio.to_thread(three.start, 0)
         await until(lambda: caught_up(three.members, 0), "catching up")
         assert not [node.failure for node in three.running.values() if node.failure]
+
+    asyncio.run(story())
+
+
+def test_the_benchmark_loads_the_primary_whichever_member_was_named(three: ThreeNodes) -> None:
+    async def story() -> None:
+        for replica in range(3):
+            await asyncio.to_thread(three.start, replica)
+        leader = await primary_among(three.members)
+        backup = next(member for member in three.members if member is not leader)
+        told: list[str] = []
+        for load in (Load.UPDATE_STREAM, Load.GET_STREAM):
+            settings = BenchSettings(
+                address=backup.client_address, username="iggy", password="iggy", load=load, operations=20, streams=2
+            )
+            report = await run_bench(settings, tell=told.append)
+            assert (report.operations, report.errors) == (20, 0)
+        loaded = [line.split()[1] for line in told if line.startswith("loading ")]
+        assert loaded == [str(leader.client_address), str(backup.client_address)]
 
     asyncio.run(story())
 
