@@ -13,7 +13,7 @@ def test_my_service_survives(levrier_cluster):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from levrier.cluster.testing import Cluster, Server
 
 _MARK: Final = "levrier_cluster"
+_LOG_LINES: Final = 30
 
 
 def _server() -> Iterator[Server]:
@@ -64,6 +65,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", f"{_MARK}(nodes=3, heartbeat='2 s', settings=...): what levrier_cluster is made of"
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the nodes said in the report of a test that failed."""
+    report = yield
+    used = getattr(item, "funcargs", {})
+    if report.failed and report.when == "call":
+        for name in (_MARK, f"{_MARK}_session"):
+            if name in used:
+                report.sections.extend(_logs(used[name]))
+    return report
+
+
+def _logs(cluster: Cluster) -> Iterator[tuple[str, str]]:
+    for replica in range(cluster.nodes):
+        lines = cluster.log(replica).splitlines()
+        yield f"log of node {replica}", "\n".join(lines[-_LOG_LINES:])
 
 
 def _cluster(**arguments: Any) -> Iterator[Cluster]:

@@ -3,6 +3,7 @@
 Where levrier is installed its entry point loads them; where it is only on the path, they are named.
 """
 
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -61,6 +62,11 @@ def test_as_the_mark_says(levrier_cluster):
     reach(levrier_cluster)
 
 
+@pytest.mark.levrier_cluster(nodes=1)
+def test_that_fails(levrier_cluster):
+    raise AssertionError("on purpose")
+
+
 def test_three_for_all(levrier_cluster_session):
     assert levrier_cluster_session.nodes == 3
     assert levrier_cluster_session.primary() is not None
@@ -90,8 +96,9 @@ def test_the_cluster_fixtures_in_somebody_elses_tests(tmp_path: Path) -> None:
     (tmp_path / "test_user.py").write_text(CLUSTER_TESTS)
     arguments = ("-q", *PLUGIN, "-W", "error", "--strict-markers", str(tmp_path))
     ended = run_python("-m", "pytest", *arguments, cwd=tmp_path)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "3 passed" in ended.stdout
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "1 failed, 3 passed" in ended.stdout
+    assert re.search(r"-- log of node 0 --(.*\n)+?.*node node-0 serves on 127", ended.stdout)
 
 
 def test_a_run_that_does_not_use_them_imports_nothing_of_levrier(tmp_path: Path) -> None:

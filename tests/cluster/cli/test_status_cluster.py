@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from levrier.cluster.local_cluster import ClusterPlan, config_text
+from levrier.cluster.process import NodeProcess
 from levrier.cluster.testing import Cluster
 from tests.cluster.cli.running import CommandLine, Ran
 
@@ -95,6 +98,26 @@ def test_where_nobody_answers_it_ends_with_2(levrier: CommandLine, cluster: Clus
     assert ran.status == 2
     assert [node["reachable"] for node in nodes(ran)] == [False]
     assert cluster.address(1) in ran.err
+
+
+def test_before_the_first_start_it_says_who_is_missing(levrier: CommandLine, tmp_path: Path) -> None:
+    """Nobody can log in to a cluster that is not born; its roster is told nevertheless."""
+    plan = ClusterPlan(count=3)
+    ports = plan.ports()
+    file = tmp_path / "cluster.toml"
+    file.write_text(config_text(plan, ports, tmp_path))
+    only = NodeProcess(["--config", str(file), "--replica-id", "1"], log=tmp_path / "log")
+    try:
+        only.wait_until_ready()
+        ran = levrier("status", "--connect", only.address, "--json")
+    finally:
+        only.kill()
+    assert ran.status == 1
+    found = json.loads(ran.out)["nodes"]
+    assert [node["reachable"] for node in found] == [False, True, False]
+    assert [node["tcp"] for node in found] == [f"127.0.0.1:{each.tcp}" for each in ports]
+    missing = f"missing: replica 0 at 127.0.0.1:{ports[0].replica}, replica 2 at 127.0.0.1:{ports[2].replica}"
+    assert found[1]["waiting"] == f"waiting for first start: 1 of 3 members seen ({missing})"
 
 
 def test_a_wrong_password_is_no_statement_about_the_cluster(levrier: CommandLine) -> None:
