@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from levrier.cluster.bench_connection import BenchConnection, open_bench_connection
 from levrier.cluster.client import Client, ClientError, DeadlineExceeded
+from levrier.cluster.client_tls import ClientTls
 from levrier.cluster.config import Address
 from levrier.wire.codes import CommandCode, NodeRole, Operation
 from levrier.wire.identifiers import Identifier
@@ -66,6 +67,7 @@ class BenchSettings:
     streams: int = STREAM_COUNT
     name_size: int = 200
     timeout: float = 10.0
+    tls: ClientTls | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +238,7 @@ def _milliseconds(ordered: list[float], share: float) -> float:
 
 async def _client(settings: BenchSettings) -> Client:
     address = settings.address
-    client = await Client.connect(address.host, address.port, deadline_seconds=settings.timeout)
+    client = await Client.connect(address.host, address.port, deadline_seconds=settings.timeout, tls=settings.tls)
     try:
         await client.login(settings.username, settings.password)
     except BaseException:
@@ -260,7 +262,7 @@ async def _connect_all(settings: BenchSettings, opened: AsyncExitStack) -> list[
     address = settings.address
 
     async def connect() -> BenchConnection:
-        connection = await open_bench_connection(address, client_id=secrets.randbits(127) | 1)
+        connection = await open_bench_connection(address, client_id=secrets.randbits(127) | 1, tls=settings.tls)
         opened.callback(connection.close)
         await connection.login(settings.username, settings.password)
         return connection

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Final, Protocol, cast
 
 from levrier.cluster.client_errors import ClientError, Disconnected, Evicted, IggyError, ProtocolViolation
+from levrier.cluster.client_tls import ClientTls
 from levrier.cluster.config import Address
 from levrier.wire.checksums import xxh3
 from levrier.wire.codes import RESULT_FRAMED, ErrorCode, EvictionReason, Operation
@@ -177,13 +178,19 @@ class BenchConnection(asyncio.Protocol):
             self._finished.set_exception(error)
 
 
-async def open_bench_connection(address: Address, *, client_id: int) -> BenchConnection:
-    """Connect. Raises `Disconnected`."""
+async def open_bench_connection(address: Address, *, client_id: int, tls: ClientTls | None = None) -> BenchConnection:
+    """Connect. Raises `Disconnected`, `TlsFailed`."""
     loop = asyncio.get_running_loop()
+    context, name = (None, None) if tls is None else (tls.context(), tls.server_name or address.host)
     try:
         _, connection = await loop.create_connection(
-            lambda: BenchConnection(client_id=client_id, address=str(address), loop=loop), address.host, address.port
+            lambda: BenchConnection(client_id=client_id, address=str(address), loop=loop),
+            address.host,
+            address.port,
+            ssl=context,
+            server_hostname=name,
         )
     except OSError as error:
-        raise Disconnected(f"cannot connect: {error}", address=str(address)) from error
+        failure = None if tls is None else tls.failure(error, host=address.host, address=str(address))
+        raise failure or Disconnected(f"cannot connect: {error}", address=str(address)) from error
     return connection

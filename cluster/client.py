@@ -28,6 +28,7 @@ from levrier.cluster.client_errors import (
 )
 from levrier.cluster.client_groups import GroupCommands
 from levrier.cluster.client_names import Name, identifier
+from levrier.cluster.client_tls import ClientTls
 from levrier.cluster.client_users import UserCommands
 from levrier.wire.checksums import xxh3
 from levrier.wire.codes import (
@@ -61,7 +62,7 @@ from levrier.wire.responses.streams import StreamDetails, StreamHeader, StreamLi
 from levrier.wire.responses.system import ClusterMetadata
 from levrier.wire.responses.topics import TopicDetails, TopicHeader, TopicList
 
-__all__ = ["Client", "ClientError", "DeadlineExceeded", "Disconnected", "Evicted", "IggyError", "Session"]
+__all__ = ["Client", "ClientError", "ClientTls", "DeadlineExceeded", "Disconnected", "Evicted", "IggyError", "Session"]
 
 DEADLINE_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 0.05
@@ -146,8 +147,10 @@ class Client(UserCommands, GroupCommands):
         deadline_seconds: float,
         client_id: int | None,
         pause: Pause,
+        tls: ClientTls | None = None,
     ) -> None:
         self._connection = connection
+        self._tls = tls
         self._host = host
         self._port = port
         self._known: tuple[tuple[str, int], ...] = ((host, port),)
@@ -172,11 +175,21 @@ class Client(UserCommands, GroupCommands):
         deadline_seconds: float = DEADLINE_SECONDS,
         client_id: int | None = None,
         pause: Pause = asyncio.sleep,
+        tls: ClientTls | None = None,
     ) -> Self:
-        """Connect to a node. `deadline_seconds` bounds each call, retries included; `client_id` is random by default."""
-        connection = await open_connection(host, port, deadline_seconds=deadline_seconds)
+        """Connect to a node. `deadline_seconds` bounds each call, retries included; `client_id` is random by default.
+
+        With `tls` the node has to serve clients over TLS, as `serve --tls-certificate` does.
+        """
+        connection = await open_connection(host, port, deadline_seconds=deadline_seconds, tls=tls)
         return cls(
-            connection, host=host, port=port, deadline_seconds=deadline_seconds, client_id=client_id, pause=pause
+            connection,
+            host=host,
+            port=port,
+            deadline_seconds=deadline_seconds,
+            client_id=client_id,
+            pause=pause,
+            tls=tls,
         )
 
     async def __aenter__(self) -> Self:
@@ -536,7 +549,9 @@ class Client(UserCommands, GroupCommands):
         failure: Disconnected | None = None
         for host, port in (own, *(other for other in self._known if other != own)):
             try:
-                self._connection = await open_connection(host, port, deadline_seconds=self._deadline_seconds)
+                self._connection = await open_connection(
+                    host, port, deadline_seconds=self._deadline_seconds, tls=self._tls
+                )
             except Disconnected as error:
                 failure = failure or error
             else:

@@ -5,11 +5,15 @@ One request is in flight at a time. One timer serves all requests of a connectio
 
 import asyncio
 import socket
-from typing import cast
+from typing import Final, cast
 
 from levrier.cluster.client_errors import ClientError, DeadlineExceeded, Disconnected, ProtocolViolation
+from levrier.cluster.client_tls import ClientTls
 from levrier.wire.errors import WireError
-from levrier.wire.framing import FrameDecoder
+from levrier.wire.framing import HEADER_SIZE, FrameDecoder
+
+_TLS_ALERT: Final = b"\x15\x03"
+"""How the answer of a TLS server to plain bytes begins; a frame begins with a checksum, but has 256 bytes at least."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -74,6 +78,9 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes arrived."""
+        if data.startswith(_TLS_ALERT) and len(data) < HEADER_SIZE:
+            self._fail(ProtocolViolation("it speaks TLS, and this connection does not", address=self.address))
+            return
         try:
             frames = self._decoder.feed(data)
         except WireError as error:
@@ -120,15 +127,21 @@ class ClientConnection(asyncio.Protocol):
             self._transport.abort()
 
 
-async def open_connection(host: str, port: int, *, deadline_seconds: float) -> ClientConnection:
-    """Connect. Raises `Disconnected` when nobody listens, `DeadlineExceeded` when nobody answers."""
+async def open_connection(
+    host: str, port: int, *, deadline_seconds: float, tls: ClientTls | None = None
+) -> ClientConnection:
+    """Connect. Raises `Disconnected` when nobody listens, `DeadlineExceeded` when nobody answers, `TlsFailed`."""
     loop = asyncio.get_running_loop()
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    context, name = (None, None) if tls is None else (tls.context(), tls.server_name or host)
     try:
         async with asyncio.timeout(deadline_seconds):
-            _, connection = await loop.create_connection(lambda: ClientConnection(loop, address), host, port)
+            _, connection = await loop.create_connection(
+                lambda: ClientConnection(loop, address), host, port, ssl=context, server_hostname=name
+            )
     except TimeoutError as error:
         raise DeadlineExceeded("no connection in time", address=address) from error
     except OSError as error:
-        raise Disconnected(f"cannot connect: {error}", address=address) from error
+        failure = None if tls is None else tls.failure(error, host=host, address=address)
+        raise failure or Disconnected(f"cannot connect: {error}", address=address) from error
     return connection

@@ -1,5 +1,6 @@
 """What a call of our own client may raise. Every error names the address that was asked."""
 
+from enum import Enum
 from typing import Final
 
 from levrier.wire.codes import CODE_NAMES, ErrorCode, EvictionReason
@@ -61,3 +62,22 @@ class DeadlineExceeded(Disconnected):
 
 class ProtocolViolation(Disconnected):
     """The peer sent what no node sends. The connection is closed."""
+
+
+class TlsProblem(Enum):
+    """Why TLS was not agreed on."""
+
+    TRUST = "trust"
+    """The certificate was signed by nobody who is trusted, or is not valid now."""
+    NAME = "name"
+    """The certificate is for another name."""
+    NOT_SPOKEN = "not spoken"
+    """The other side ended the handshake, or does not know of any."""
+
+
+class TlsFailed(Disconnected):
+    """No connection, since TLS was not agreed on. Nothing was sent."""
+
+    def __init__(self, message: str, *, address: str, problem: TlsProblem) -> None:
+        super().__init__(message, address=address)
+        self.problem = problem

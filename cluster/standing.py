@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from levrier.cluster.client_tls import ClientTls
 from levrier.cluster.watch import ClusterWatch, Login, NodeStanding, serving
 
 OTHERS_SECONDS: Final = 3.0
@@ -54,12 +55,12 @@ class ClusterStanding:
         return serving(self.nodes)
 
 
-async def survey(address: str, *, login: Login, seconds: float) -> ClusterStanding:
+async def survey(address: str, *, login: Login, seconds: float, tls: ClientTls | None = None) -> ClusterStanding:
     """Ask the node at `address`, then those that its roster names. `asked` says whether it answered, or why it did not.
 
     `seconds` is how long each call to it may take; the others have at most `OTHERS_SECONDS`.
     """
-    async with ClusterWatch([address], login=login, deadline_seconds=seconds) as first:
+    async with ClusterWatch([address], login=login, deadline_seconds=seconds, tls=tls) as first:
         (asked,) = await first.ask()
         if not asked.facts and asked.reachable:
             (again,) = await first.ask()  # It answers, and did not let us in: it may have seen why by now.
@@ -67,7 +68,7 @@ async def survey(address: str, *, login: Login, seconds: float) -> ClusterStandi
         roster = _roster(asked)
         own = asked.facts.get("replica", 0)
         others = [member["tcp"] for member in roster if member["replica"] != own]
-        async with ClusterWatch(others, login=login, deadline_seconds=min(seconds, OTHERS_SECONDS)) as rest:
+        async with ClusterWatch(others, login=login, deadline_seconds=min(seconds, OTHERS_SECONDS), tls=tls) as rest:
 
             async def ask() -> ClusterStanding:
                 answers = iter(await rest.ask())

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from levrier.cluster.client import Client, ClientError, DeadlineExceeded, Disconnected, Evicted, IggyError
+from levrier.cluster.client_tls import ClientTls
 from levrier.cluster.config import Address
 from levrier.wire.codes import ErrorCode
 
@@ -54,9 +55,10 @@ def serving(standings: Sequence[NodeStanding]) -> int | None:
 class NodeWatch:
     """Asks one node. Nothing is connected until `ask`."""
 
-    def __init__(self, address: str, *, login: Login, deadline_seconds: float) -> None:
+    def __init__(self, address: str, *, login: Login, deadline_seconds: float, tls: ClientTls | None = None) -> None:
         self.address = address
         self._login = login
+        self._tls = tls
         self._deadline_seconds = deadline_seconds
         self._client: Client | None = None
         self._answered = False
@@ -92,7 +94,9 @@ class NodeWatch:
         self._answered = False
         if client is None:
             where = Address.parse(self.address)
-            client = await Client.connect(where.host, where.port, deadline_seconds=self._deadline_seconds)
+            client = await Client.connect(
+                where.host, where.port, deadline_seconds=self._deadline_seconds, tls=self._tls
+            )
             self._client = client
         try:
             return await client.status()
@@ -107,8 +111,10 @@ class NodeWatch:
 class ClusterWatch:
     """Asks several nodes at the same time. `addresses` by replica id, or in any other order that the caller keeps."""
 
-    def __init__(self, addresses: Sequence[str], *, login: Login, deadline_seconds: float) -> None:
-        self._nodes = [NodeWatch(each, login=login, deadline_seconds=deadline_seconds) for each in addresses]
+    def __init__(
+        self, addresses: Sequence[str], *, login: Login, deadline_seconds: float, tls: ClientTls | None = None
+    ) -> None:
+        self._nodes = [NodeWatch(each, login=login, deadline_seconds=deadline_seconds, tls=tls) for each in addresses]
 
     async def ask(self) -> tuple[NodeStanding, ...]:
         """How each stands, in the order of the addresses. Takes as long as the slowest, at most a few deadlines."""

@@ -10,6 +10,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final, TypeVar
 
@@ -17,7 +18,7 @@ import typer
 
 from levrier.cluster.cli.output import CommandFailed, Exit
 from levrier.cluster.cli.secrets_given import SecretSource
-from levrier.cluster.client import Client, ClientError, Evicted, IggyError
+from levrier.cluster.client import Client, ClientError, ClientTls, Evicted, IggyError
 from levrier.cluster.config import Address
 
 T = TypeVar("T")
@@ -39,6 +40,8 @@ class Asking:
     as_json: bool
     token: str | None = field(default=None, repr=False)
     """A personal access token to log in with, instead of name and password."""
+    tls: ClientTls | None = None
+    """How the node is known; None for plain TCP."""
     typed: frozenset[str] = frozenset()
     """The parameters that stand on the command line; the others come from the environment or are defaults."""
 
@@ -64,7 +67,7 @@ class Asking:
 
     async def _run(self, question: Callable[[Client], Awaitable[T]], refused: Mapping[int, str]) -> T:
         address = self.address
-        client = await Client.connect(address.host, address.port, deadline_seconds=self.timeout)
+        client = await Client.connect(address.host, address.port, deadline_seconds=self.timeout, tls=self.tls)
         async with client:
             await self.log_in(client)
             try:
@@ -104,6 +107,29 @@ def _shared(
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long each call may take.")
     ] = CALL_SECONDS,
+    tls: Annotated[
+        bool, typer.Option("--tls", envvar="LEVRIER_TLS", help="Connect over TLS; the next two options imply it.")
+    ] = False,
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            "--tls-ca",
+            metavar="FILE",
+            envvar="LEVRIER_TLS_CA",
+            show_default=False,
+            help="Trust what these PEM certificates signed, not the authorities of this system.",
+        ),
+    ] = None,
+    tls_server_name: Annotated[
+        str | None,
+        typer.Option(
+            "--tls-server-name",
+            metavar="NAME",
+            envvar="LEVRIER_TLS_SERVER_NAME",
+            show_default=False,
+            help="The name that its certificate is for, if that is not the host.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     typed: frozenset[str] = frozenset(),
 ) -> Asking:
@@ -116,8 +142,18 @@ def _shared(
         timeout=timeout,
         as_json=as_json,
         token=token,
+        tls=_chosen_tls(tls, tls_ca, tls_server_name),
         typed=typed,
     )
+
+
+def _chosen_tls(wanted: bool, authority: Path | None, server_name: str | None) -> ClientTls | None:
+    """None for plain TCP. Raises `ConfigError` for a file that does not do, before anybody is asked."""
+    if not wanted and authority is None and server_name is None:
+        return None
+    chosen = ClientTls(authority=authority, server_name=server_name)
+    chosen.context()
+    return chosen
 
 
 def _chosen_token(token: str | None, typed: frozenset[str]) -> str | None:

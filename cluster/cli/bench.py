@@ -64,6 +64,7 @@ def bench(  # noqa: PLR0917 - each is an option of the command line.
         streams=streams,
         name_size=name_size,
         timeout=asking.timeout,
+        tls=asking.tls,
     )
     try:
         with asyncio.Runner(loop_factory=lambda: new_event_loop(use_uvloop=True)) as runner:

@@ -5,6 +5,7 @@ import socket
 from typing import Final
 
 from levrier.cluster.client import ClientError, DeadlineExceeded, Disconnected, Evicted, IggyError
+from levrier.cluster.client_errors import TlsFailed, TlsProblem
 from levrier.wire.codes import CODE_NAMES, ErrorCode
 
 _WORDS: Final[dict[int, str]] = {
@@ -35,12 +36,21 @@ _LOGIN_HINT: Final = "name another with --username and --password, or LEVRIER_US
 _TOKEN_HINT: Final = "name another with --token or LEVRIER_TOKEN, or log in with --username and a password"
 
 
+_TLS_HINTS: Final[dict[TlsProblem, str]] = {
+    TlsProblem.TRUST: "give the certificate of the authority that signed it with --tls-ca FILE",
+    TlsProblem.NAME: "name the one that it is for with --tls-server-name",
+    TlsProblem.NOT_SPOKEN: "leave out --tls if the node serves plain TCP",
+}
+
+
 def complaint(error: ClientError) -> str:
     """One sentence: whom we asked, what happened, and the next step where there is one."""
     if isinstance(error, IggyError):
         return f"{error.address} refused: {_refusal(error)}"
     if isinstance(error, DeadlineExceeded):
         return f"{error}; is the node overloaded or stopped? --timeout waits longer"
+    if isinstance(error, TlsFailed):
+        return f"{error}; {_TLS_HINTS[error.problem]}"
     if isinstance(error, Disconnected) and isinstance(error.__cause__, OSError):
         return _no_connection(error.address, error.__cause__)
     return str(error)

@@ -20,7 +20,7 @@ def status(asking: Asking) -> None:
 
     Example: `levrier status --connect 127.0.0.1:8090 --json`
     """
-    found = asyncio.run(survey(str(asking.address), login=asking.log_in, seconds=asking.timeout))
+    found = asyncio.run(survey(str(asking.address), login=asking.log_in, seconds=asking.timeout, tls=asking.tls))
     _show(asking, found)
     if found.asked.error is not None:
         raise found.asked.error
