@@ -21,7 +21,7 @@ from loguru import logger
 from levrier.actors.bus.actor import BusActor
 from levrier.actors.bus.archive import Files
 from levrier.actors.bus.bus import Bus, BusLimits
-from levrier.actors.bus.passwords import DUMMY_PASSWORD_HASH, verify_password
+from levrier.actors.bus.passwords import DUMMY_PASSWORD_HASH, hash_password, verify_password
 from levrier.actors.bus.ports import ReplicaTransport, Transport
 from levrier.actors.bus.queries import ClusterView, Json
 from levrier.actors.bus.replica_side import ReplicaWiring
@@ -90,6 +90,7 @@ class Outside:
     figures: Callable[[], Stats] = Stats
     diagnostics: Callable[[], Files] = dict
     verify: Callable[[str, str], bool] = verify_password
+    hasher: Callable[[str, bytes], str] = hash_password
     replica_transport: ReplicaTransport | None = None
     """The links of a member of several, real or simulated; bound before anything runs."""
 
@@ -118,6 +119,7 @@ def wire(config: NodeConfig, booted: Booted, runtime: Runtime, outside: Outside)
         metadata=runtime.address("metadata"),
         consensus=runtime.address("consensus"),
         verify=outside.verify,
+        hasher=outside.hasher,
         diagnostics=outside.diagnostics,
         replicas=wiring,
     )

@@ -98,6 +98,7 @@ class SimulatedCluster:
                 cluster=_alone,
                 node_facts=dict,
                 verify=cheap_verify,
+                hasher=lambda password, salt: cheap_hash(password, salt=salt),
                 replica_transport=links,
             ),
         )

@@ -1,6 +1,6 @@
 """The links between the members as a seed's plan has them: loss, copies, delays, camps, one-way cuts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 from levrier.cluster.simulate.faults import FaultPlan
@@ -10,11 +10,12 @@ _REORDER_MS_MAX = 20
 
 
 class FaultyLinks:
-    """A `LinkPolicy`. The nemesis cuts and heals; `calm` ends every fault for good."""
+    """A `LinkPolicy`. `sent` hears of every frame that somebody sends. The nemesis cuts and heals; `calm` ends every fault for good."""
 
-    def __init__(self, random: Random, plan: FaultPlan) -> None:
+    def __init__(self, random: Random, plan: FaultPlan, sent: Callable[[int, bytes], None]) -> None:
         self._random = random
         self._plan = plan
+        self._sent = sent
         self._camp: frozenset[int] = frozenset()
         self._cuts: dict[tuple[int, int], int] = {}
         self._calm = not (plan.loss or plan.duplicate or plan.reorder or plan.delay_ms)
@@ -46,6 +47,7 @@ class FaultyLinks:
 
     def copies(self, source: int, target: int, frame: bytes) -> Sequence[int]:  # noqa: ARG002
         """The delays of the copies that arrive."""
+        self._sent(source, frame)
         if self._calm:
             return _AT_ONCE
         plan, chance = self._plan, self._random.random

@@ -39,6 +39,7 @@ class Nemesis:
         links: FaultyLinks,
         watch: Watch,
         trace: Trace,
+        wiped: Callable[[int], None],
     ) -> None:
         self.striking = True
         self.impaired: int | None = None
@@ -53,6 +54,7 @@ class Nemesis:
         self._links = links
         self._watch = watch
         self._trace = trace
+        self._wiped = wiped
         self._ease = min(1.0, plan.mean_ms.get(Fault.CRASH, 1_000.0) / 4_000)
         """Where crashes are frequent, restarts are quick."""
         self._hung_until = [0] * cluster.count
@@ -117,8 +119,7 @@ class Nemesis:
         node.clock.offset_micros = self._skews[replica]
         if self.impaired == replica:
             self._rotten = False
-        applied = self._cluster.booted[replica].recovered.applied
-        self._watch.born(replica, node, applied, self._replayed(replica))
+        self._watch.born(replica, node, self._cluster.booted[replica], self._replayed(replica))
 
     def crash(self, replica: int, *, machine: bool = True, after_ms: int | None = None) -> None:
         """A member stops; it is started again after a while."""
@@ -176,7 +177,7 @@ class Nemesis:
         elif refused.status is ExitStatus.BOOT_DAMAGED and self.impaired == replica:
             self._tell(replica, "is given an empty disk")
             self.crash(replica, after_ms=200)
-            self._cluster.wipe(replica)
+            self._empty_disk(replica)
             self._rotten = False
         else:
             raise Violation("a boot is refused for damage only", f"node-{replica}: {refused}")
@@ -285,7 +286,11 @@ class Nemesis:
         self._tell(replica, "loses its disk")
         if replica in self._cluster.booted:
             self.crash(replica)
+        self._empty_disk(replica)
+
+    def _empty_disk(self, replica: int) -> None:
         self._cluster.wipe(replica)
+        self._wiped(replica)
 
     def _fail_disk(self) -> None:
         replica = self._random.randrange(self._cluster.count)

@@ -24,7 +24,7 @@ from levrier.cluster.simulate.watch import Counts, Trace, Watch
 from levrier.cluster.simulate.workload import Workload
 
 CHECK_EVERY_STEPS: Final = 64
-FAULTS_SECONDS_MAX: Final = 120
+FAULTS_SECONDS_MAX: Final = 60
 """Virtual time after which the faults end, even if less was answered than was wanted."""
 
 PROGRESS_SECONDS_MAX: Final = 180
@@ -33,7 +33,7 @@ PROGRESS_SECONDS_MAX: Final = 180
 EXTRA_OPERATIONS: Final = 3
 """What each client asks for once the cluster is healed."""
 
-PACES_MS: Final = (20, 150, 600)
+PACES_MS: Final = (10, 80, 300)
 """About how long clients think between two requests; a seed has one of these."""
 
 _NANOS: Final = 1_000_000_000
@@ -72,7 +72,7 @@ class Simulation:
         self.settings = settings
         random = Random(f"story/{seed}")
         self.plan = draw_plan(random, settings.faults, alone=settings.replicas == 1)
-        links = FaultyLinks(Random(f"links/{seed}"), self.plan)
+        links = FaultyLinks(Random(f"links/{seed}"), self.plan, self._on_sent)
         self.cluster = SimulatedCluster(seed, _draw_config(random, settings.replicas), policy=links)
         self.world = self.cluster.world
         self.trace = Trace(self.world)
@@ -81,8 +81,9 @@ class Simulation:
             self.world,
             self.judges.commits,
             self.trace,
-            check=self.judges.check_invariants,
+            check=self.judges.invariants.check,
             check_every=CHECK_EVERY_STEPS,
+            encoded=self.judges.states.encoded,
         )
         self.nemesis = Nemesis(
             random=Random(f"nemesis/{seed}"),
@@ -91,6 +92,7 @@ class Simulation:
             links=links,
             watch=self.watch,
             trace=self.trace,
+            wiped=self.judges.invariants.wiped,
         )
         pace = random.choice(PACES_MS)
         self.workload = Workload(remaining=settings.operations)
@@ -169,6 +171,11 @@ class Simulation:
                     return True
         return until()
 
+    def _on_sent(self, source: int, frame: bytes) -> None:
+        sender = self.watch.live(source)
+        if sender is not None:
+            self.judges.invariants.sent(sender, frame)
+
     def _collect_failed(self) -> None:
         for replica in sorted(self.cluster.booted):
             failure = self.cluster.node(replica).failure
@@ -197,14 +204,7 @@ class Simulation:
 
     def _judge(self) -> None:
         """Everybody holds the same bytes, and they are what was acknowledged."""
-        states = self.watch.states()
-        ends = {}
-        for replica, state in states.items():
-            actor = self.cluster.node(replica).actor("metadata")
-            assert isinstance(actor, MetadataActor)
-            captured = actor.machine.capture(state.commit_min, 0)
-            ends[replica] = b"".join(captured.users()) + b"".join(captured.streams())
-        self.judges.finish(ends)
+        self.judges.finish(self.watch.ends())
         actor = self.cluster.node(0).actor("metadata")
         assert isinstance(actor, MetadataActor)
         names = {stream.name for stream in actor.machine.streams.all()}

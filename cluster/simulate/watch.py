@@ -6,16 +6,22 @@ trace and a number in the summary.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Final, Protocol
 
 from levrier.actors.client_table import messages as client_table
+from levrier.actors.client_table.capture import CapturedTable
+from levrier.actors.client_table.table import ClientTable
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.consensus.actor import ConsensusActor
 from levrier.actors.consensus.state import ReplicaState, TransferStage
 from levrier.actors.metadata import messages as metadata
+from levrier.actors.metadata.actor import MetadataActor
 from levrier.actors.runtime import SteppedRuntime
 from levrier.actors.runtime.stepped_node import Seat, SteppedNode
+from levrier.cluster.boot import Booted
+from levrier.cluster.simulate.checkers import CAPTURE_EVERY, EncodedState, LiveReplica
 from levrier.wire.prepare import Prepare
 
 EVENTS_MAX: Final = 20_000
@@ -57,10 +63,13 @@ class _Life:
 
     replica: int
     incarnation: int
-    state: ReplicaState
+    live: LiveReplica
+    node: SteppedNode
     shown: _Shown
     prepares: dict[int, Prepare] = field(default_factory=dict)
     """Applied by the state machine, not yet recorded by the client table."""
+    captured: EncodedState | None = None
+    """The state at an op whose clients are not recorded yet."""
 
 
 @dataclass(slots=True)
@@ -84,8 +93,9 @@ class Watch:
         commits: Commits,
         trace: Trace,
         *,
-        check: Callable[[list[ReplicaState]], None],
+        check: Callable[[list[LiveReplica]], None],
         check_every: int,
+        encoded: Callable[[int, EncodedState], None],
     ) -> None:
         self.counts = Counts()
         self.highest = 0
@@ -93,18 +103,23 @@ class Watch:
         self._trace = trace
         self._check = check
         self._check_every = check_every
+        self._encoded = encoded
         self._until_check = check_every
         self._lives: dict[str, _Life] = {}
         self._incarnations: dict[int, int] = {}
         world.observer = self.on_step
 
-    def born(self, replica: int, node: SteppedNode, floor_op: int, replayed: Iterable[bytes]) -> None:
+    def born(self, replica: int, node: SteppedNode, booted: Booted, replayed: Iterable[bytes]) -> None:
         """A member has booted."""
         actor = node.actor("consensus")
         assert isinstance(actor, ConsensusActor)
         incarnation = self._incarnations[replica] = self._incarnations.get(replica, 0) + 1
         state = actor.state
-        self._lives[node.name] = _Life(replica, incarnation, state, _shown(state))
+        live = LiveReplica(
+            state=state, journal=booted.journal, superblock=booted.superblock, table=booted.recovered.table
+        )
+        floor_op = booted.recovered.applied
+        self._lives[node.name] = _Life(replica, incarnation, live, node, _shown(state))
         self._commits.restarted(replica, incarnation, floor_op, replayed)
         self._trace.tell(
             node.name,
@@ -115,9 +130,24 @@ class Watch:
         """A member is down."""
         self._lives.pop(name, None)
 
+    def live(self, replica: int) -> LiveReplica | None:
+        """A member that is up."""
+        life = self._lives.get(f"node-{replica}")
+        return None if life is None else life.live
+
+    def ends(self) -> dict[int, EncodedState]:
+        """What everybody holds. Nothing may be under way."""
+        found = {}
+        for life in self._lives.values():
+            table = life.live.table
+            assert table is not None
+            state = encoded_state(life.node, life.live.state.commit_min)
+            found[life.replica] = replace(state, clients=encoded_clients(table))
+        return found
+
     def states(self) -> dict[int, ReplicaState]:
         """The live replicas."""
-        return {life.replica: life.state for life in self._lives.values()}
+        return {life.replica: life.live.state for life in self._lives.values()}
 
     def on_step(self, seat: Seat, message: object) -> None:
         """Something was handled."""
@@ -128,26 +158,37 @@ class Watch:
             self._on_commit(seat, message)
         elif kind is metadata.Apply:
             assert isinstance(message, metadata.Apply)
-            self._lives[seat.node.name].prepares[message.prepare.header.op] = message.prepare
+            self._on_apply(self._lives[seat.node.name], message.prepare)
         elif kind is consensus.Installed:
             assert isinstance(message, consensus.Installed)
             self._on_installed(seat, message)
         if seat.cell.name == "consensus":
             life = self._lives.get(seat.node.name)
             if life is not None:
-                shown = _shown(life.state)
+                shown = _shown(life.live.state)
                 if shown != life.shown:
                     self._on_change(seat.node.name, life, shown)
         self._until_check -= 1
         if self._until_check <= 0:
             self._until_check = self._check_every
-            self._check([life.state for life in self._lives.values()])
+            self._check([life.live for life in self._lives.values()])
+
+    def _on_apply(self, life: _Life, prepare: Prepare) -> None:
+        op = prepare.header.op
+        life.prepares[op] = prepare
+        if op % CAPTURE_EVERY == 0:
+            life.captured = encoded_state(life.node, op)
 
     def _on_commit(self, seat: Seat, message: object) -> None:
         assert isinstance(message, client_table.Commit)
         life, op = self._lives[seat.node.name], message.header.op
         prepare = life.prepares.pop(op)
         self._commits.applied(life.replica, life.incarnation, op, prepare.frame, message.reply)
+        captured = life.captured
+        if captured is not None and captured.op == op:
+            life.captured = None
+            assert life.live.table is not None
+            self._encoded(life.replica, replace(captured, clients=encoded_clients(life.live.table)))
         if op > self.highest:
             self.highest = op
             self.counts.commits += 1
@@ -161,7 +202,7 @@ class Watch:
 
     def _on_change(self, name: str, life: _Life, shown: _Shown) -> None:
         view, log_view, _, _, completed, _ = life.shown
-        life_state, life.shown = life.state, shown
+        life_state, life.shown = life.live.state, shown
         parts = []
         if shown[0] != view:
             parts.append(f"view {view} -> {shown[0]}")
@@ -178,6 +219,27 @@ class Watch:
             parts.append(f"transfer {TransferStage(shown[5]).name.lower().replace('_', ' ')}")
         parts.append(f"op {life_state.sequencer} commit {life_state.commit_max} applied {life_state.commit_min}")
         self._trace.tell(name, ", ".join(parts))
+
+
+def encoded_state(node: SteppedNode, op: int) -> EncodedState:
+    """What the state machine of a member encodes, which stands at this op."""
+    actor = node.actor("metadata")
+    assert isinstance(actor, MetadataActor)
+    captured = actor.machine.capture(op, 0)
+    return EncodedState(
+        op=op,
+        users=b"".join(captured.users()),
+        streams=b"".join(captured.streams()),
+        consensus_group_high=captured.consensus_group_high,
+        next_user_id=captured.next_user_id,
+    )
+
+
+def encoded_clients(table: ClientTable) -> bytes:
+    """The sessions in the order of their clients: which slot one has differs after a transfer, which closes the gaps."""
+    captured = table.capture()
+    entries = sorted((entry for entry in captured.slots if entry is not None), key=attrgetter("client"))
+    return b"".join(CapturedTable(tuple(entries), captured.fences).chunks())
 
 
 def _shown(state: ReplicaState) -> _Shown:
