@@ -1,30 +1,18 @@
 """Three members on loopback: their roster, and a configuration file that says the same."""
 
 import asyncio
-import socket
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from levrier.cluster.client import Client
 from levrier.cluster.client_errors import ClientError
 from levrier.cluster.config import Member
+from levrier.cluster.local_cluster import free_ports
 
 HEARTBEAT = "2 s"
 WAIT_SECONDS = 60.0
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now. Held together while they are picked, so that they differ."""
-    with ExitStack() as held:
-        ports = []
-        for _ in range(count):
-            listener = held.enter_context(socket.socket())
-            listener.bind(("127.0.0.1", 0))
-            ports.append(listener.getsockname()[1])
-        return ports
 
 
 def roster(count: int = 3) -> tuple[Member, ...]:
