@@ -395,8 +395,17 @@ def _secret(cluster: Mapping[str, Any], key: str) -> bytes | None:
 
 
 def with_flags(found: FileConfig, *, data: Path | None, listen: Address | None) -> FileConfig:
-    """The same with what the command line says instead."""
+    """The same with what the command line says instead.
+
+    A member of several may listen on another host than the roster says, as 0.0.0.0 is one, but not on another port: clients
+    are sent to the roster's. Raises `ConfigError`.
+    """
     node = found.node
+    if node.replica_count > 1 and listen is not None and listen.port != node.listen.port:
+        raise ConfigError(
+            f"--listen {listen}: the roster sends clients of {node.node_name} to port {node.listen.port}; "
+            "name that port, or change the roster on every node"
+        )
     return replace(
         found,
         node=replace(

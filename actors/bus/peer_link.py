@@ -16,6 +16,9 @@ from levrier.wire.framing import HEADER_SIZE, FrameDecoder
 
 BACK_OFF_FIRST_MILLISECONDS: Final = 50
 BACK_OFF_MAX_MILLISECONDS: Final = 1_000
+UNWANTED_MAX_MILLISECONDS: Final = 30_000
+"""The longest pause before a peer is dialled that was reached and turned out to be no member of this cluster."""
+_UNWANTED_DOUBLINGS_MAX: Final = 5
 _JITTER: Final = 0.25
 
 assert BACK_OFF_FIRST_MILLISECONDS <= BACK_OFF_MAX_MILLISECONDS
@@ -46,22 +49,32 @@ class PeerState(Enum):
 
 
 class BackOff:
-    """The pauses between two dials: doubled from 50 ms to 1 s, each a quarter shorter or longer by chance."""
+    """The pauses between two dials: doubled from 50 ms to 1 s, each a quarter shorter or longer by chance.
 
-    __slots__ = ("_chance", "_next", "hurried")
+    For a peer that is not wanted they go on from there to 30 s: only an operator can change that, and nobody waits for it.
+    """
+
+    __slots__ = ("_chance", "_next", "_unwanted", "hurried")
 
     def __init__(self, chance: Callable[[], float], *, hurried: bool) -> None:
         self.hurried = hurried
         self._chance = chance
         self._next = BACK_OFF_FIRST_MILLISECONDS
+        self._unwanted = 0
 
     def reset(self) -> None:
         """The peer was reached and spoke."""
         self._next = BACK_OFF_FIRST_MILLISECONDS
 
     def exhaust(self) -> None:
-        """The peer is not wanted: wait as long as is ever waited."""
-        self._next = BACK_OFF_MAX_MILLISECONDS
+        """The peer is not wanted: wait for long, and twice as long each time that it is found to be so."""
+        doublings = min(self._unwanted, _UNWANTED_DOUBLINGS_MAX)
+        self._next = min(BACK_OFF_MAX_MILLISECONDS << doublings, UNWANTED_MAX_MILLISECONDS)
+        self._unwanted += 1
+
+    def welcome(self) -> None:
+        """The peer is a member: what it was before does not count."""
+        self._unwanted = 0
 
     def pause(self) -> int:
         """Milliseconds until the next dial."""
@@ -130,6 +143,7 @@ class Peer:
         "link",
         "queue",
         "state",
+        "unwanted_for",
         "where",
     )
 
@@ -144,6 +158,8 @@ class Peer:
         """The link, once it may carry frames."""
         self.failure = ""
         """Why there is none, as far as known."""
+        self.unwanted_for = ""
+        """Why it was found to be no member, since it was one last."""
         self.dirty = False
         self.frames_sent = self.frames_received = 0
         self.bytes_sent = self.bytes_received = 0

@@ -313,19 +313,26 @@ class Peers:
     # What actors tell.
 
     def drop_peer(self, replica: int, reason: str) -> list[PeerEffect]:
-        """End the link: the peer is no member of this cluster."""
+        """End the link: the peer is no member of this cluster. It is told once for each reason, until it was a member."""
         peer = self._peers[replica]
         link = peer.link
         if link is None:
             peer.failure = reason
             peer.back_off.exhaust()
             return []
-        effects: list[PeerEffect] = [
-            Refused(address=link.address, refusal=Refusal(reason=reason)),
-            CloseLink(link=link.number, reason=reason, abort=True),
-        ]
+        effects: list[PeerEffect] = []
+        if peer.unwanted_for != reason:
+            peer.unwanted_for = reason
+            effects.append(Refused(address=link.address, refusal=Refusal(reason=reason)))
+        effects.append(CloseLink(link=link.number, reason=reason, abort=True))
         self._forget(link, reason, effects, wanted=False)
         return effects
+
+    def welcome(self, replica: int) -> None:
+        """The peer turned out to be a member of this cluster."""
+        peer = self._peers[replica]
+        peer.unwanted_for = ""
+        peer.back_off.welcome()
 
     def set_pace(self, *, hurried: bool) -> None:
         """Dial without doubling the pauses, or with it."""

@@ -189,6 +189,7 @@ class ReplicaSide:
         if not self._peers.is_up(message.replica):
             return  # The link has ended meanwhile; the next one is judged anew.
         self._admitted.add(message.replica)
+        self._peers.welcome(message.replica)
         for watcher in self._routes.admissions:
             watcher.tell(bus.PeerAdmitted(replica=message.replica, voter=message.voter))
         if self._directory is not None:

@@ -201,9 +201,18 @@ def test_a_secret_from_a_file_ends_before_the_line_end(tmp_path: Path) -> None:
 
 
 def test_flags_win_over_the_file(tmp_path: Path) -> None:
-    found = with_flags(read(tmp_path, CLUSTER, replica=0), data=tmp_path, listen=Address(port=1))
+    found = with_flags(read(tmp_path, ONE), data=tmp_path, listen=Address(port=1))
     assert (found.node.data, found.node.listen) == (tmp_path, Address(port=1))
     assert with_flags(found, data=None, listen=None) == found
+
+
+def test_a_member_of_several_listens_where_the_roster_sends_its_clients(tmp_path: Path) -> None:
+    """On another host if it likes, never on another port."""
+    found = read(tmp_path, CLUSTER, replica=0)
+    everywhere = Address(host="0.0.0.0", port=8090)
+    assert with_flags(found, data=None, listen=everywhere).node.listen == everywhere
+    with pytest.raises(ConfigError, match=r"--listen 0\.0\.0\.0:1: the roster sends clients of a to port 8090"):
+        with_flags(found, data=None, listen=Address(host="0.0.0.0", port=1))
 
 
 def test_a_disabled_cluster_is_one_node(tmp_path: Path) -> None:

@@ -520,6 +520,26 @@ def test_a_peer_of_another_birth_is_dropped_and_dialled_rarely() -> None:
     assert rig.peer(1).failure == "birth id a there, b here"
 
 
+def test_a_peer_that_is_no_member_is_dialled_ever_less_often_and_told_of_once() -> None:
+    """Only an operator can change it: the pauses double to 30 s, and one line says why until the reason is another."""
+    rig = PeersRig(replica=0)
+    pauses, told = [], []
+    for reason in ["another birth"] * 7 + ["another count", "another count"]:
+        rig.dial(1)
+        rig.effects.clear()
+        rig.keep(rig.peers.drop_peer(1, reason))
+        pauses += [effect.milliseconds for effect in rig.effects if isinstance(effect, RedialAfter)]
+        told += [effect.refusal.reason for effect in rig.effects if isinstance(effect, Refused)]
+    assert pauses == [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000, 30_000]
+    assert told == ["another birth", "another count"]
+    rig.dial(1)
+    rig.peers.welcome(1)
+    rig.effects.clear()
+    rig.keep(rig.peers.drop_peer(1, "another count"))
+    assert [effect.milliseconds for effect in rig.effects if isinstance(effect, RedialAfter)] == [1_000]
+    assert len([effect for effect in rig.effects if isinstance(effect, Refused)]) == 1
+
+
 def test_a_peer_that_is_not_there_can_be_dropped() -> None:
     rig = PeersRig(replica=1)
     rig.keep(rig.peers.drop_peer(0, "birth id a there, b here"))
