@@ -6,11 +6,18 @@ one is refused with its name, the value and what is allowed.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from blake3 import blake3
 
+from levrier.actors.plugins import Plugin
+from levrier.actors.plugins.actor import PLUGIN_HOST, actor_name
+from levrier.actors.plugins.builtin import BUILTIN
+from levrier.actors.plugins.limits import INTERVAL_MILLISECONDS_MIN
+from levrier.actors.plugins.report import Found
 from levrier.wire.framing import FRAME_SIZE_MAX
 
 METADATA_GROUP = 1 << 63
@@ -160,6 +167,25 @@ CLUSTER_ARRANGEMENT = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PluginSetup:
+    """A plugin that runs on the node: its class, and an instance of its settings class."""
+
+    plugin: type[Plugin[Any]]
+    settings: object
+
+    @property
+    def name(self) -> str:
+        """Its name, which is also that of its table in the configuration."""
+        return self.plugin.name
+
+    @property
+    def interval(self) -> timedelta | None:
+        """How often it is ticked: its setting of that name, if it has one."""
+        interval = getattr(self.settings, "interval", None)
+        return interval if isinstance(interval, timedelta) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
     """One node. Defaults are those of `levrier serve` without arguments.
 
@@ -204,6 +230,12 @@ class NodeConfig:
         ("acknowledgements", "acknowledgements"),
     )
 
+    plugins: tuple[PluginSetup, ...] = tuple(
+        PluginSetup(plugin=plugin, settings=plugin.settings_type()) for plugin in BUILTIN
+    )
+    other_plugins: tuple[Found, ...] = ()
+    """Plugins that are installed and do not run."""
+
     def __post_init__(self) -> None:
         if self.prepare_queue_depth not in PREPARE_DEPTH:
             raise ConfigError(f"prepare_queue_depth {self.prepare_queue_depth}: 1 to 127 are allowed")
@@ -232,6 +264,17 @@ class NodeConfig:
         ):
             if ticks < least:
                 raise ConfigError(f"{name} {ticks}: {least} or more are allowed")
+        self._check_plugins()
+
+    def _check_plugins(self) -> None:
+        names = [setup.name for setup in self.plugins]
+        for setup in self.plugins:
+            if names.count(setup.name) > 1:
+                raise ConfigError(f"plugin {setup.name} is listed twice")
+            if setup.interval is not None and setup.interval < timedelta(milliseconds=INTERVAL_MILLISECONDS_MIN):
+                raise ConfigError(
+                    f"plugins.{setup.name}.interval {setup.interval}: {INTERVAL_MILLISECONDS_MIN} ms or more are allowed"
+                )
 
     @property
     def roster(self) -> tuple[Member, ...]:
@@ -241,7 +284,17 @@ class NodeConfig:
     @property
     def placement(self) -> dict[str, str]:
         """Which dispatcher each actor of this node runs on."""
-        return {**dict(self.arrangement), **dict(CLUSTER_ARRANGEMENT if self.replica_count > 1 else ())}
+        return {
+            **dict(self.arrangement),
+            **dict(CLUSTER_ARRANGEMENT if self.replica_count > 1 else ()),
+            **({PLUGIN_HOST: PLUGIN_HOST} if self.plugins else {}),
+            **{plugin: plugin for plugin in self.plugin_actors},
+        }
+
+    @property
+    def plugin_actors(self) -> tuple[str, ...]:
+        """The actors of the plugins: each has a dispatcher of its own, of the same name."""
+        return tuple([actor_name(setup.name) for setup in self.plugins])
 
     @property
     def cluster_id(self) -> int:

@@ -18,16 +18,16 @@ Every key is known by name: a misspelt one is refused with the nearest valid one
 """
 
 import difflib
-import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, TypeAlias, Union
+from typing import Any, Final
 
 from levrier.cluster.config import Address, ConfigError, LinkSecurity, Member, NodeConfig
+from levrier.cluster.config_values import Kind, Schema, micros, typed
+from levrier.cluster.plugins import Installed, installed, refuse_broken, setups
 
 ENVIRONMENT_PREFIX: Final = "LEVRIER_"
 TICK_MILLISECONDS: Final = 10
@@ -36,17 +36,6 @@ _OF_COMMANDS: Final = frozenset({"CONNECT", "USERNAME", "PASSWORD", "TOKEN", "NE
 
 _SECRET_BYTES_MAX: Final = 4096
 
-
-class Kind(Enum):
-    """What a value is."""
-
-    TEXT = "a text"
-    SWITCH = "true or false"
-    COUNT = "a whole number"
-    DURATION = 'a duration such as "5 s" or "500 ms"'
-
-
-Schema: TypeAlias = Mapping[str, Union[Kind, "Schema", tuple["Schema"]]]
 
 _TLS: Final[Schema] = {"enabled": Kind.SWITCH, "cert_file": Kind.TEXT, "key_file": Kind.TEXT}
 _NODE: Final[Schema] = {
@@ -83,13 +72,15 @@ SCHEMA: Final[Schema] = {
         "repair_retry": Kind.DURATION,
     },
     "acknowledgements": {"interval": Kind.DURATION},
-    "personal_access_token": {"max_tokens_per_user": Kind.COUNT},
-    "system": {"path": Kind.TEXT},
+    "personal_access_token": {
+        "max_tokens_per_user": Kind.COUNT,
+        "cleaner": {"enabled": Kind.SWITCH, "interval": Kind.DURATION},
+    },
+    "consumer_group": {"rebalancing_timeout": Kind.DURATION},
+    "heartbeat": {"enabled": Kind.SWITCH, "interval": Kind.DURATION},
+    "system": {"path": Kind.TEXT, "sharding": {"reconcile_periodic_interval": Kind.DURATION}},
     "tcp": {"address": Kind.TEXT, "tls": _TLS},
 }
-
-_UNITS: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +92,13 @@ class FileConfig:
     client_key: Path | None
 
 
-def load(path: Path, *, environment: Mapping[str, str], replica: int | None) -> FileConfig:
-    """Read the file, apply the environment, and pick the node. Raises `ConfigError`, which names the key."""
+def load(
+    path: Path, *, environment: Mapping[str, str], replica: int | None, plugins: Installed | None = None
+) -> FileConfig:
+    """Read the file, apply the environment, and pick the node. Raises `ConfigError`, which names the key.
+
+    `plugins` are those that are installed, looked for where they are not given.
+    """
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -110,14 +106,17 @@ def load(path: Path, *, environment: Mapping[str, str], replica: int | None) -> 
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"configuration {path}: {error}") from error
     try:
-        _check(settings, SCHEMA, "")
-        override(settings, environment)
-        return _node(settings, replica)
+        found = installed() if plugins is None else plugins
+        schema = {**SCHEMA, "plugins": found.schema()}
+        _refuse_unknown_plugin(settings.get("plugins", {}), found)
+        _check(settings, schema, "", schema)
+        override(settings, environment, schema)
+        return _node(settings, replica, found)
     except ConfigError as error:
         raise ConfigError(f"configuration {path}: {error}") from error
 
 
-def override(settings: dict[str, Any], environment: Mapping[str, str]) -> None:
+def override(settings: dict[str, Any], environment: Mapping[str, str], schema: Schema) -> None:
     """Put what the environment says into `settings`, in the order of the names."""
     for variable in sorted(environment):
         if not variable.startswith(ENVIRONMENT_PREFIX):
@@ -125,53 +124,76 @@ def override(settings: dict[str, Any], environment: Mapping[str, str]) -> None:
         rest = variable.removeprefix(ENVIRONMENT_PREFIX)
         if rest.removesuffix("_FILE") in _OF_COMMANDS:
             continue
-        found = _resolve(rest, SCHEMA)
+        found = _resolve(rest, schema)
         if found is None:
-            raise ConfigError(f"{variable} sets nothing that is known{_nearest(variable, _variables())}")
+            raise ConfigError(f"{variable} sets nothing that is known{_nearest(variable, _variables(schema))}")
         keys, kind = found
         _put(settings, keys, _parsed(environment[variable], kind, variable), variable)
+
+
+_OF_PLUGINS: Final[tuple[tuple[tuple[str, ...], str, str], ...]] = (
+    (("personal_access_token", "cleaner", "enabled"), "token_cleaner", "enabled"),
+    (("personal_access_token", "cleaner", "interval"), "token_cleaner", "interval"),
+    (("consumer_group", "rebalancing_timeout"), "revocation_completer", "rebalancing_timeout"),
+    (("heartbeat", "enabled"), "stale_session_sweeper", "enabled"),
+    (("heartbeat", "interval"), "stale_session_sweeper", "interval"),
+    (("system", "sharding", "reconcile_periodic_interval"), "partition_reconciler", "interval"),
+)
+"""What Iggy has a key of its own for and a plugin does here (maintenance 0)."""
+
+
+def _with_iggy_names(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The tables of the plugins, with what Iggy's own keys say of them."""
+    tables = {name: dict(table) for name, table in settings.get("plugins", {}).items()}
+    for keys, plugin, field in _OF_PLUGINS:
+        value: Any = settings
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is None:
+            continue
+        table = tables.setdefault(plugin, {})
+        if field in table:
+            raise ConfigError(f"{'.'.join(keys)} and plugins.{plugin}.{field} are both set: keep one")
+        table[field] = value
+    return tables
+
+
+def _refuse_unknown_plugin(tables: object, found: Installed) -> None:
+    """A plugin that nobody installed is told apart from a misspelt key."""
+    tables = _table(tables, "plugins")
+    refuse_broken(tables, found)
+    for name in tables:
+        if name not in found.plugins:
+            raise ConfigError(
+                f"plugins.{name}: no plugin of that name is installed{_nearest(name, list(found.plugins))}"
+            )
 
 
 # Names.
 
 
-def _check(table: Mapping[str, Any], schema: Schema, where: str) -> None:
+def _check(table: Mapping[str, Any], schema: Schema, where: str, whole: Schema) -> None:
     for key, value in table.items():
         name = f"{where}{key}"
         expected = schema.get(key)
         if expected is None:
-            nearest = _nearest(name, [f"{where}{each}" for each in schema] + list(_names(SCHEMA, "")))
+            nearest = _nearest(name, [f"{where}{each}" for each in schema] + list(_names(whole, "")))
             raise ConfigError(f"{name} is no setting that is known{nearest}")
         if isinstance(expected, Kind):
-            _typed(value, expected, name)
+            typed(value, expected, name)
         elif isinstance(expected, tuple):
             if not isinstance(value, list):
                 raise ConfigError(f"{name} is a list of tables: write [[{name}]]")
             for index, entry in enumerate(value):
-                _check(_table(entry, f"{name}[{index}]"), expected[0], f"{name}[{index}].")
+                _check(_table(entry, f"{name}[{index}]"), expected[0], f"{name}[{index}].", whole)
         else:
-            _check(_table(value, name), expected, f"{name}.")
+            _check(_table(value, name), expected, f"{name}.", whole)
 
 
 def _table(value: object, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ConfigError(f"{name} is a table of settings, not {value!r}")
     return value
-
-
-def _typed(value: object, kind: Kind, name: str) -> None:
-    fits = {
-        Kind.TEXT: isinstance(value, str),
-        Kind.SWITCH: isinstance(value, bool),
-        Kind.COUNT: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
-        Kind.DURATION: isinstance(value, str),
-    }[kind]
-    if not fits:
-        shown = "" if "secret" in name else f" {value!r}"
-        raise ConfigError(f"{name}{shown}: {kind.value} is expected")
-    if kind is Kind.DURATION:
-        assert isinstance(value, str)
-        _micros(value, name)
 
 
 def _names(schema: Schema, where: str) -> Iterator[str]:
@@ -184,8 +206,8 @@ def _names(schema: Schema, where: str) -> Iterator[str]:
             yield from _names(expected, f"{where}{key}.")
 
 
-def _variables() -> list[str]:
-    return [ENVIRONMENT_PREFIX + name.replace(".", "_").upper() for name in _names(SCHEMA, "")]
+def _variables(schema: Schema) -> list[str]:
+    return [ENVIRONMENT_PREFIX + name.replace(".", "_").upper() for name in _names(schema, "")]
 
 
 def _nearest(name: str, valid: list[str]) -> str:
@@ -242,40 +264,33 @@ def _parsed(text: str, kind: Kind, variable: str) -> object:
         value = {"true": True, "false": False}.get(text.lower(), text)
     elif kind is Kind.COUNT and text.isascii() and text.isdigit():
         value = int(text)
-    _typed(value, kind, variable)
+    typed(value, kind, variable)
     return value
 
 
 # Values.
 
 
-def _micros(text: str, name: str) -> int:
-    stripped = text.strip()
-    parts = _PART.findall(stripped)
-    if not parts or _PART.sub("", stripped).strip():
-        raise ConfigError(f"{name} {text!r}: {Kind.DURATION.value} is expected")
-    return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
-
-
 def _ticks(table: Mapping[str, Any], key: str, default: int) -> int:
     text = table.get(key)
     if text is None:
         return default
-    return -(-_micros(text, key) // (TICK_MILLISECONDS * 1_000))
+    return -(-micros(text, key) // (TICK_MILLISECONDS * 1_000))
 
 
 def _milliseconds(table: Mapping[str, Any], key: str, default: int) -> int:
     text = table.get(key)
-    return default if text is None else -(-_micros(text, key) // 1_000)
+    return default if text is None else -(-micros(text, key) // 1_000)
 
 
-def _node(settings: Mapping[str, Any], replica: int | None) -> FileConfig:
+def _node(settings: Mapping[str, Any], replica: int | None, found: Installed) -> FileConfig:
     default = NodeConfig()
     cluster, metadata = settings.get("cluster", {}), settings.get("metadata", {})
     tcp = settings.get("tcp", {})
     nodes = [] if cluster.get("enabled") is False else cluster.get("nodes", [])
     members = tuple(_member(node, index) for index, node in enumerate(nodes))
     own = _own(members, replica)
+    running, others = setups(_with_iggy_names(settings), found)
     several = len(members) > 1
     data = Path(settings.get("system", {}).get("path", str(default.data)))
     config = NodeConfig(
@@ -301,6 +316,8 @@ def _node(settings: Mapping[str, Any], replica: int | None) -> FileConfig:
             settings.get("acknowledgements", {}), "interval", default.acknowledgement_interval_milliseconds
         ),
         security=_security(cluster),
+        plugins=running,
+        other_plugins=others,
     )
     if several and "name" not in cluster:
         raise ConfigError("cluster.name is missing: it is what tells one cluster from another")

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from loguru import logger
 
+from levrier.actors.bus import messages as bus_messages
 from levrier.actors.bus.actor import BusActor
 from levrier.actors.bus.archive import Files
 from levrier.actors.bus.bus import Bus, BusLimits
@@ -37,7 +38,9 @@ from levrier.actors.consensus.state import ReplicaConfig
 from levrier.actors.journal.actor import JournalActor
 from levrier.actors.journal.messages import Tick as JournalTick
 from levrier.actors.metadata.actor import MetadataActor
-from levrier.actors.runtime import ExitStatus, FatalReason, Runtime, ThreadedRuntime
+from levrier.actors.plugins.actor import PLUGIN_HOST, AnswerRouter
+from levrier.actors.plugins.report import PluginBoard
+from levrier.actors.runtime import ExitStatus, FatalReason, Recipient, Runtime, ThreadedRuntime
 from levrier.actors.superblock.actor import SuperblockActor
 from levrier.cluster.boot import Booted, BootRefused, boot
 from levrier.cluster.config import METADATA_GROUP, Address, NodeConfig
@@ -49,6 +52,7 @@ from levrier.cluster.membership import (
     wire_acknowledgements,
     wire_member,
 )
+from levrier.cluster.plugin_wiring import plugin_facts, plugin_host, watched, wire_plugins
 from levrier.cluster.version import VERSION
 from levrier.persistence.snapshot import SnapshotInfo, SnapshotWriter
 from levrier.persistence.storage import DiskStorage, Storage
@@ -59,6 +63,7 @@ from levrier.wire.responses.system import ClusterMetadata, ClusterNode, Stats
 CONSENSUS_TICK_MILLISECONDS = 10
 JOURNAL_TICK_MILLISECONDS = 100
 STOP_ORDER = (
+    PLUGIN_HOST,
     "bus",
     "birth",
     "state_transfer",
@@ -102,9 +107,11 @@ def wire(config: NodeConfig, booted: Booted, runtime: Runtime, outside: Outside)
     as a voter, as its superblock says, and is born with the others without a further step.
     """
     is_member = config.replica_count > 1
+    board = PluginBoard(config.other_plugins)
     _wire_disk(config, booted, runtime, outside.storage)
     _wire_core(config, booted, runtime)
     wire_acknowledgements(config, booted, runtime)
+    wire_plugins(config, runtime, outside.storage, board)
     wiring: ReplicaWiring | None = None
     if is_member:
         assert outside.replica_transport is not None, "a member of several has links"
@@ -113,7 +120,7 @@ def wire(config: NodeConfig, booted: Booted, runtime: Runtime, outside: Outside)
     BusActor.start(
         name="bus",
         runtime=runtime,
-        core=Bus(settings=_gateway_settings(config, runtime, outside, wiring), limits=_limits(config)),
+        core=Bus(settings=_gateway_settings(config, runtime, outside, wiring, board), limits=_limits(config)),
         transport=outside.transport,
         client_table=runtime.address("client_table"),
         metadata=runtime.address("metadata"),
@@ -122,6 +129,7 @@ def wire(config: NodeConfig, booted: Booted, runtime: Runtime, outside: Outside)
         hasher=outside.hasher,
         diagnostics=outside.diagnostics,
         replicas=wiring,
+        plugins=plugin_host(config, runtime),
     )
     runtime.every(CONSENSUS_TICK_MILLISECONDS, runtime.address("consensus"), ConsensusTick())
     runtime.every(JOURNAL_TICK_MILLISECONDS, runtime.address("journal"), JournalTick())
@@ -159,7 +167,11 @@ def _wire_core(config: NodeConfig, booted: Booted, runtime: Runtime) -> None:
     recovered = booted.recovered
     is_member = config.replica_count > 1
     client_table, metadata = runtime.address("client_table"), runtime.address("metadata")
-    consensus, bus = runtime.address("consensus"), runtime.address("bus")
+    consensus, plugins = runtime.address("consensus"), plugin_host(config, runtime)
+    replicas = runtime.address("bus")
+    bus: Recipient[bus_messages.Command] = replicas
+    if plugins is not None:
+        bus = AnswerRouter(bus=replicas, plugins=plugins)
     MetadataActor.start(
         name="metadata",
         runtime=runtime,
@@ -170,6 +182,8 @@ def _wire_core(config: NodeConfig, booted: Booted, runtime: Runtime) -> None:
         bus=bus,
         digests=consensus if is_member else None,
         digest_interval=config.digest_interval,
+        plugins=plugins,
+        watched=watched(config),
     )
     ClientTableActor.start(
         name="client_table",
@@ -193,9 +207,10 @@ def _wire_core(config: NodeConfig, booted: Booted, runtime: Runtime) -> None:
         client_table=client_table,
         bus=bus,
         superblock=runtime.address("superblock"),
-        replicas=bus if is_member else None,
+        replicas=replicas if is_member else None,
         state_transfer=runtime.address("state_transfer") if is_member else None,
         birth=runtime.address("birth") if is_member else None,
+        plugins=plugins,
     )
 
 
@@ -219,7 +234,11 @@ class Node:
         self.config = config = within_file_limit(config)
         self._on_failure = on_failure
         self._runtime = ThreadedRuntime(
-            config.node_name, arrangement=config.placement, on_failure=self._failed, use_uvloop=use_uvloop
+            config.node_name,
+            arrangement=config.placement,
+            on_failure=self._failed,
+            use_uvloop=use_uvloop,
+            expendable=config.plugin_actors,
         )
         self._started_at = self._runtime.clock.monotonic_nanos()
         disk = DiskStorage() if storage is None else storage
@@ -368,10 +387,13 @@ def _replica_config(config: NodeConfig, booted: Booted, runtime: Runtime) -> Rep
 
 
 def _gateway_settings(
-    config: NodeConfig, runtime: Runtime, outside: Outside, wiring: ReplicaWiring | None
+    config: NodeConfig, runtime: Runtime, outside: Outside, wiring: ReplicaWiring | None, board: PluginBoard
 ) -> GatewaySettings:
     directory = wiring.directory if wiring is not None else None
-    facts = outside.node_facts
+
+    def facts() -> dict[str, Json]:
+        return {**outside.node_facts(), "plugins": plugin_facts(board)}
+
     roster = roster_facts(config)
     return GatewaySettings(
         cluster=outside.cluster if directory is None else directory,

@@ -187,6 +187,18 @@ class SimulatedStorage:
         del self._names[path]
         self._change(path, _Removed(path))
 
+    def remove_directory(self, path: Path) -> None:
+        self._enter("rmdir", path)
+        if path not in self._directories:
+            raise FileMissing(file=path, call="rmdir")
+        if self._holds_names(path):
+            raise IoFailed(file=path, call="rmdir", error=errno.ENOTEMPTY)
+        del self._directories[path]
+
+    def is_directory(self, path: Path) -> bool:
+        self._enter("stat", path)
+        return path in self._directories
+
     def list(self, path: Path) -> tuple[str, ...]:
         self._enter("listdir", path)
         if path not in self._directories:
@@ -273,6 +285,9 @@ class SimulatedStorage:
         return other
 
     # Inside
+
+    def _holds_names(self, path: Path) -> bool:
+        return any(each.parent == path and each != path for each in (*self._names, *self._directories))
 
     def _enter(self, name: str, path: Path, offset: int = 0, size: int = 0, generation: int | None = None) -> None:
         """Count a call, and let it fail, crash or be slow. `Crashed` or `IoFailed`."""

@@ -89,6 +89,14 @@ class Storage(Protocol):
         """Remove a file; `FileMissing` if it is not there."""
         ...
 
+    def remove_directory(self, path: Path) -> None:
+        """Remove an empty directory; `FileMissing` if it is not there. Durable after `sync_directory` of its parent."""
+        ...
+
+    def is_directory(self, path: Path) -> bool:
+        """Whether there is a directory of this name."""
+        ...
+
     def list(self, path: Path) -> tuple[str, ...]:
         """The names in a directory, sorted."""
         ...
@@ -265,6 +273,15 @@ class DiskStorage:
             os.unlink(path)
         except OSError as error:
             raise _failed(path, "unlink", error) from error
+
+    def remove_directory(self, path: Path) -> None:
+        try:
+            os.rmdir(path)
+        except OSError as error:
+            raise _failed(path, "rmdir", error) from error
+
+    def is_directory(self, path: Path) -> bool:
+        return path.is_dir()
 
     def list(self, path: Path) -> tuple[str, ...]:
         try:

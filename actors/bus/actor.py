@@ -29,6 +29,7 @@ from levrier.actors.bus.replica_side import ReplicaSide, ReplicaWiring
 from levrier.actors.client_table.messages import Preflight
 from levrier.actors.consensus.messages import StatusQuery
 from levrier.actors.metadata import messages as metadata_messages
+from levrier.actors.plugins import messages as plugins_messages
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime, Timer, WorkFailed
 
 TICK_MILLISECONDS: Final = 1000
@@ -54,11 +55,12 @@ class BusActor(NodeActor):
         hasher: Callable[[str, bytes], str] = hash_password,
         diagnostics: Callable[[], archive.Files] = dict,
         replicas: ReplicaWiring | None = None,
+        plugins: Recipient[plugins_messages.SilentAnswer] | None = None,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
         self._core = core
         self._transport = transport
-        self._consensus = consensus
+        self._plugins = plugins
         self._verify = verify
         self._hasher = hasher
         self._diagnostics = diagnostics
@@ -90,6 +92,8 @@ class BusActor(NodeActor):
         self._handlers.on(bus.WriteResumed, self._on_write_resumed)
         self._handlers.on(bus.Tick, self._on_tick)
         self._handlers.on(bus.HistoryChanged, core.on_history)
+        self._handlers.on(bus.FindSilent, self._on_find_silent)
+        self._handlers.on(bus.EndSilent, self._on_end_silent)
         for message, handler in self._replica_handlers().items():
             self._handlers.on(message, handler)
         self._handlers.seal()
@@ -166,6 +170,18 @@ class BusActor(NodeActor):
         self._execute(self._core.on_tick())
         if self._replicas is not None:
             self._replicas.tick()
+
+    def _on_find_silent(self, message: bus.FindSilent) -> None:
+        self._tell_silent(message.ticket, self._core.silent(message.seconds))
+
+    def _on_end_silent(self, message: bus.EndSilent) -> None:
+        ended, effects = self._core.end_silent(message.sessions, message.seconds)
+        self._execute(effects)
+        self._tell_silent(message.ticket, ended)
+
+    def _tell_silent(self, ticket: bus.Ticket, sessions: tuple[bus.SilentSession, ...]) -> None:
+        assert self._plugins is not None, "only plugins ask for silent sessions"
+        self._plugins.tell(plugins_messages.SilentAnswer(ticket=ticket, sessions=sessions))
 
     def _replica_handlers(self) -> dict[type, Callable[[Any], None]]:
         if self._replicas is not None:

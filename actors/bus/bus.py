@@ -24,13 +24,10 @@ from levrier.actors.bus.effects import (
 from levrier.actors.bus.gateway import Gateway
 from levrier.actors.bus.logouts import NODE_CONNECTION, Logouts
 from levrier.actors.bus.registry import ClientRegistry, CommitPoint
-from levrier.actors.bus.session import Session
 from levrier.actors.bus.settings import GatewaySettings
-from levrier.actors.metadata.messages import Survey
 from levrier.wire.errors import FrameSizeOutOfRange
 from levrier.wire.framing import FRAME_SIZE_MAX, HEADER_SIZE, FrameDecoder
 
-ROOT_USER_ID: Final = 0
 _ANONYMOUS_FRAME_SIZE_MAX: Final = 64 * 1024
 
 
@@ -59,10 +56,6 @@ class BusLimits:
     write_stall_ticks: int = 60
     """How long a peer may leave unread what it is owed."""
 
-    heartbeat_ticks: int = 30
-    """How often to look for members of consumer groups that went silent; 0 never. Silent: without a request for 1.2 times
-    as long (maintenance 4)."""
-
     def __post_init__(self) -> None:
         assert self.connections_max >= 1
         assert self.backlog_max >= 1
@@ -70,7 +63,6 @@ class BusLimits:
         assert HEADER_SIZE <= self.frame_size_max <= self.held_size_max
         assert self.half_frame_ticks >= 1
         assert self.write_stall_ticks >= 1
-        assert self.heartbeat_ticks >= 0
 
 
 class _Connection:
@@ -191,9 +183,6 @@ class Bus:
             self._take(connection, connection.gateway.on_answer(answer), effects)
             if connection.held or connection.paused:
                 self._account(connection, effects)
-        elif isinstance(answer, bus.Surveyed):
-            if number == NODE_CONNECTION:
-                self._evict_silent_members(answer, effects)
         elif isinstance(answer, bus.Reply | bus.Deny | bus.Evict):
             if number == NODE_CONNECTION:
                 effects.extend(self._logouts.answered(answer))
@@ -232,13 +221,31 @@ class Bus:
         ]
         for connection, reason in overdue:
             self._close(connection, reason, effects, abort=True)
-        interval = self._limits.heartbeat_ticks
-        if interval and self._tick % interval == 0:
-            clients = tuple([session.client for _, session in self._silent()])
-            if clients:
-                ticket = bus.Ticket(connection=NODE_CONNECTION, number=self._tick)
-                effects.append(Survey(ticket=ticket, user_id=ROOT_USER_ID, restricted=False, clients=clients))
         return effects
+
+    def silent(self, seconds: float) -> tuple[bus.SilentSession, ...]:
+        """The sessions that were not heard of for more than `seconds`, in the order of their connections."""
+        return tuple(
+            [
+                bus.SilentSession(connection=connection.number, client=session.client, epoch=session.epoch)
+                for connection in self._connections.values()
+                if self._tick - connection.last_seen > seconds and (session := connection.gateway.session) is not None
+            ]
+        )
+
+    def end_silent(
+        self, sessions: tuple[bus.SilentSession, ...], seconds: float
+    ) -> tuple[tuple[bus.SilentSession, ...], list[Effect]]:
+        """Log out those of these sessions that are still silent. Which they are, and what is to be done."""
+        still = set(self.silent(seconds))
+        ended = tuple([session for session in sessions if session in still])
+        effects: list[Effect] = []
+        for session in ended:
+            connection = self._connections[session.connection]
+            self._take(connection, connection.gateway.on_silent(), effects)
+            self._account(connection, effects)
+            effects.extend(self._logouts.lost(client=session.client, epoch=session.epoch))
+        return ended, effects
 
     def take_outgoing(self) -> list[tuple[int, bytes]]:
         """What is to be written now, joined per connection, in the order in which the first frame of each was made."""
@@ -306,23 +313,6 @@ class Bus:
             self._unread -= connection.unread
             connection.unread = 0
             assert self._unread >= 0
-
-    def _silent(self) -> list[tuple[_Connection, Session]]:
-        """The sessions that were not heard of for 1.2 intervals, in the order of their connections."""
-        return [
-            (connection, session)
-            for connection in self._connections.values()
-            if 5 * (self._tick - connection.last_seen) > 6 * self._limits.heartbeat_ticks
-            and (session := connection.gateway.session) is not None
-        ]
-
-    def _evict_silent_members(self, surveyed: bus.Surveyed, effects: list[Effect]) -> None:
-        """Whoever is in a group and still silent holds partitions that others could serve; all others are left alone."""
-        for connection, session in self._silent():
-            if session.client in surveyed.memberships:
-                self._take(connection, connection.gateway.on_silent(), effects)
-                self._account(connection, effects)
-                effects.extend(self._logouts.lost(client=session.client, epoch=session.epoch))
 
     def _account(self, connection: _Connection, effects: list[Effect]) -> None:
         """Count what the connection holds, close it where that is too much, and stop or go on reading."""

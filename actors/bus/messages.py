@@ -178,6 +178,35 @@ class NodeStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SilentSession:
+    """A session on this node whose client sent nothing for long. `client` is its 128-bit id."""
+
+    connection: int
+    client: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindSilent:
+    """Which sessions were not heard of for more than `seconds`? Answered by plugins.SilentAnswer."""
+
+    ticket: Ticket
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndSilent:
+    """Log these sessions out as stale, as far as they are still silent for more than `seconds` (maintenance 4).
+
+    Answered by plugins.SilentAnswer with those that it was done to; their connections stay.
+    """
+
+    ticket: Ticket
+    sessions: tuple[SilentSession, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """The transport accepted a connection. `peer` is its address as `ip:port`."""
 
@@ -356,6 +385,7 @@ Answer = (
     | ArchiveBuilt
     | NodeStatus
 )
-Command = Answer | Opened | Received | Closed | WriteResumed | Tick | HistoryChanged
+PluginCommand = FindSilent | EndSilent
+Command = Answer | Opened | Received | Closed | WriteResumed | Tick | PluginCommand | HistoryChanged
 ReplicaCommand = SendToReplica | Broadcast | DropPeer | SetDialPace | AdmitPeer | Leadership | MembershipNote
 PeerEvent = PeerUp | PeerDown

@@ -19,6 +19,7 @@ from levrier.actors.consensus.replica import Replica
 from levrier.actors.consensus.state import ReplicaState
 from levrier.actors.journal import messages as journal_messages
 from levrier.actors.metadata import messages as metadata_messages
+from levrier.actors.plugins import messages as plugins_messages
 from levrier.actors.runtime import FatalReason, Handlers, NodeActor, Recipient, Runtime
 from levrier.actors.state_transfer import messages as state_transfer_messages
 from levrier.actors.superblock import messages as superblock_messages
@@ -54,6 +55,7 @@ class ConsensusActor(NodeActor):
         replicas: Recipient[bus_messages.ReplicaCommand] | None = None,
         state_transfer: Recipient[state_transfer_messages.ConsensusCommand] | None = None,
         birth: Recipient[birth_messages.Standing] | None = None,
+        plugins: Recipient[plugins_messages.RoleChanged] | None = None,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
         self._replica = replica
@@ -65,7 +67,9 @@ class ConsensusActor(NodeActor):
         self._replicas = replicas if replicas is not None else _Nobody()
         self._state_transfer = state_transfer if state_transfer is not None else _Nobody()
         self._birth = birth if birth is not None else _Nobody()
+        self._plugins = plugins if plugins is not None else _Nobody()
         self._publishes = birth is not None
+        self._has_plugins = plugins is not None
         self._log = logger.bind(actor=name, replica=replica.state.config.replica)
         self._handlers = Handlers(consensus.Command)
         self._handlers.on(consensus.Verdict, self._on_verdict)
@@ -95,6 +99,7 @@ class ConsensusActor(NodeActor):
         self._handlers.on(consensus.Born, self._on_born)
         self._handlers.on(consensus.AbstainersChanged, self._on_abstainers_changed)
         self._handlers.on(consensus.StandingWanted, self._on_standing_wanted)
+        self._handlers.on(consensus.SubmitOwn, self._on_submit_own)
         self._handlers.seal()
         self._executors = self._executions()
 
@@ -118,6 +123,7 @@ class ConsensusActor(NodeActor):
             effects.Report: self._report,
             effects.Publish: self._publish,
             effects.TellBirth: self._tell_birth,
+            effects.TellPlugins: self._tell_plugins,
             effects.Note: self._note,
             effects.Fatal: self._fatal,
         }
@@ -180,6 +186,11 @@ class ConsensusActor(NodeActor):
         self._execute(self._replica.on_tick())
         if self._publishes:
             self._execute(self._replica.publish())
+        if self._has_plugins:
+            self._execute(self._replica.tell_role())
+
+    def _on_submit_own(self, message: consensus.SubmitOwn) -> None:
+        self._execute(self._replica.on_submit_own(message))
 
     def _on_prepare(self, message: consensus.PrepareReceived) -> None:
         self._execute(self._replica.on_prepare(message.prepare))
@@ -290,6 +301,9 @@ class ConsensusActor(NodeActor):
 
     def _tell_birth(self, effect: effects.TellBirth) -> None:
         self._birth.tell(effect.standing)
+
+    def _tell_plugins(self, effect: effects.TellPlugins) -> None:
+        self._plugins.tell(effect.role)
 
     def _note(self, effect: effects.Note) -> None:
         self._log.log(_LEVELS[effect.severity], "{}", effect.text)

@@ -7,13 +7,14 @@ A request that finds no prepare slot waits in the request queue; one that comes 
 
 from typing import Final
 
-from levrier.actors.consensus.answers import NOT_ACCEPTED, NOT_COMMITTED, SETTLED, deny, refuse
+from levrier.actors.consensus.answers import NOT_ACCEPTED, NOT_COMMITTED, SETTLED, deny, evict, eviction_of, refuse
 from levrier.actors.consensus.effects import Note, Recheck, Severity
 from levrier.actors.consensus.forwarding import forward_request, may_forward
-from levrier.actors.consensus.messages import Outcome, Verdict
+from levrier.actors.consensus.messages import Outcome, SubmitOwn, Verdict
 from levrier.actors.consensus.projection import has_log_room, push_own, push_request
 from levrier.actors.consensus.state import ReplicaState
 from levrier.wire.codes import Operation
+from levrier.wire.errors import WireError
 
 _NEW: Final = Outcome.NEW
 _BOOTSTRAP: Final = int(Operation.BOOTSTRAP_ROOT)
@@ -88,6 +89,27 @@ def bootstrap_if_blank(state: ReplicaState) -> None:
     if body is None or state.sequencer or not may_submit_own(state, client=0):
         return
     push_own(state, operation=_BOOTSTRAP, client=0, request=0, body=body)
+
+
+def submit_own(state: ReplicaState, wanted: SubmitOwn) -> None:
+    """Decide about an operation of the node itself that somebody waits for."""
+    if state.is_acting_primary:
+        bootstrap_if_blank(state)
+    if not may_submit_own(state, client=wanted.client):
+        deny(state, wanted.ticket, NOT_ACCEPTED)
+        return
+    try:
+        push_own(
+            state,
+            operation=wanted.operation,
+            client=wanted.client,
+            request=wanted.request,
+            body=wanted.body,
+            reply_to=wanted.ticket,
+        )
+    except WireError as error:
+        state.effects.append(Note(Severity.DEBUG, f"operation {wanted.operation} cannot be projected: {error}"))
+        evict(state, wanted.ticket, eviction_of(wanted.operation))
 
 
 def may_submit_own(state: ReplicaState, *, client: int) -> bool:

@@ -9,6 +9,7 @@ from enum import IntEnum
 from levrier.actors.birth.messages import Standing
 from levrier.actors.bus.messages import Leadership, NodeStatus, Ticket
 from levrier.actors.client_table.messages import ClientRequest
+from levrier.actors.plugins.messages import RoleChanged
 from levrier.actors.runtime import ExitStatus
 from levrier.actors.state_transfer.messages import ConsensusCommand
 from levrier.persistence.snapshot import Snapshot
@@ -173,6 +174,13 @@ class TellBirth:
 
 
 @dataclass(frozen=True, slots=True)
+class TellPlugins:
+    """Tell the plugins what this replica is now."""
+
+    role: RoleChanged
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """A line for the log."""
 
@@ -207,6 +215,7 @@ Effect = (
     | Report
     | Publish
     | TellBirth
+    | TellPlugins
     | Note
     | Fatal
 )

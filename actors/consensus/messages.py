@@ -1,6 +1,6 @@
 """What Consensus accepts: verdicts on requests, completions of what it asked for, and time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from levrier.actors.bus.messages import Ticket
@@ -258,6 +258,23 @@ class StandingWanted:
     checksum: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitOwn:
+    """An operation that a part of the node wants in the log (D-10, D-23), as root and without a session.
+
+    `client` is 0, or of the reserved high range: then one at a time. Decided at once, never queued: answered under the ticket
+    by bus.Reply when it is applied, by bus.Deny with 58 where nothing was started (this replica does not lead, has not applied
+    what it inherited, or has no room) and with 57 where a view change leaves the outcome open, and by bus.Evict for a body
+    that cannot be projected.
+    """
+
+    ticket: Ticket
+    operation: int
+    client: int
+    request: int
+    body: bytes = field(repr=False)
+
+
 Command = (
     Verdict
     | Appended
@@ -286,4 +303,5 @@ Command = (
     | Born
     | AbstainersChanged
     | StandingWanted
+    | SubmitOwn
 )

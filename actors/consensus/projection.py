@@ -26,6 +26,9 @@ _ASSIGNED: Final = frozenset({int(Operation.CREATE_TOPIC), int(Operation.CREATE_
 _ADMISSIBLE: Final = (METADATA_OPERATIONS - INTERNAL_OPERATIONS) | {int(Operation.TRUNCATE_PARTITION)}
 """What a request may bring. The client's DeleteSegments has been resolved to a truncation before it comes here."""
 
+_OWN: Final = (_ADMISSIBLE | INTERNAL_OPERATIONS) - {int(Operation.REGISTER), int(Operation.LOGOUT)}
+"""What the node itself may bring: sessions begin and end by their clients."""
+
 assert _ASSIGNED <= _ADMISSIBLE
 
 
@@ -65,13 +68,19 @@ def push_request(state: ReplicaState, request: ClientRequest, user_id: int) -> b
     return True
 
 
-def push_own(state: ReplicaState, *, operation: int, client: int, request: int, body: bytes) -> None:
-    """Put an operation of the node itself into the log (D-10, D-23). Nobody waits for its reply; its user is 0.
+def push_own(
+    state: ReplicaState, *, operation: int, client: int, request: int, body: bytes, reply_to: Ticket | None = None
+) -> None:
+    """Put an operation of the node itself into the log (D-10, D-23). Its user is 0.
 
     `client` is 0 or of the reserved high range. Such an operation is never queued: whoever asks looks for a slot first.
+    Raises `WireError` for a creation that cannot be projected, and then nothing was pushed.
     """
-    assert operation in INTERNAL_OPERATIONS
+    assert operation in _OWN
     assert client == 0 or client >> 64 == U64_MAX
+    if operation in _ASSIGNED:
+        body = with_assignments(state, operation, body)
+        operation = int(REPLICATED_FORM[operation])
     _push(
         state,
         client=client,
@@ -81,7 +90,7 @@ def push_own(state: ReplicaState, *, operation: int, client: int, request: int, 
         operation=operation,
         user_id=0,
         body=body,
-        reply_to=None,
+        reply_to=reply_to,
     )
 
 

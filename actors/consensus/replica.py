@@ -30,7 +30,7 @@ from levrier.actors.consensus import (
     view_change,
 )
 from levrier.actors.consensus.effects import Effect, Report, TellTransfer
-from levrier.actors.consensus.messages import InstallReady, LogPosition, StandingWanted, Verdict
+from levrier.actors.consensus.messages import InstallReady, LogPosition, StandingWanted, SubmitOwn, Verdict
 from levrier.actors.consensus.state import (
     Owed,
     ReadPurpose,
@@ -152,6 +152,16 @@ class Replica:
     def publish(self) -> list[Effect]:
         """Say who leads, if that has changed since it was said last."""
         standing.publish(self._state)
+        return self._done()
+
+    def tell_role(self) -> list[Effect]:
+        """Tell the plugins what this replica is, if that has changed since they were told."""
+        standing.tell_role(self._state)
+        return self._done()
+
+    def on_submit_own(self, wanted: SubmitOwn) -> list[Effect]:
+        """A part of the node wants an operation in the log."""
+        admission.submit_own(self._state, wanted)
         return self._done()
 
     def on_status_query(self, ticket: Ticket) -> list[Effect]:

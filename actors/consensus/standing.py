@@ -1,14 +1,15 @@
-"""What Consensus tells others of itself: who leads (to the Bus), and how far this replica is (to the member-state actor).
+"""What Consensus tells others of itself: who leads (to the Bus), what it is (to the plugins), how far it is (to Birth).
 
 Who leads is published when it has changed, looked at once a tick; nobody asks for it, so nobody waits for an answer.
 """
 
 from levrier.actors.birth.messages import Standing
 from levrier.actors.bus.messages import Leadership
-from levrier.actors.consensus.effects import Publish, TellBirth
+from levrier.actors.consensus.effects import Publish, TellBirth, TellPlugins
 from levrier.actors.consensus.messages import StandingWanted
 from levrier.actors.consensus.start_view import durable_head
 from levrier.actors.consensus.state import ReplicaState, Status
+from levrier.actors.plugins.messages import RoleChanged
 
 
 def publish(state: ReplicaState) -> None:
@@ -25,6 +26,28 @@ def publish(state: ReplicaState) -> None:
     if (view, leader, serves) != state.published:
         state.published = (view, leader, serves)
         state.effects.append(Publish(Leadership(view=view, leader=leader, serves=serves)))
+
+
+def tell_role(state: ReplicaState) -> None:
+    """Tell the plugins what this replica is, if that has changed.
+
+    Settled is a replica whose state reflects what its own log held and what its view was announced with: what plugins
+    delete on a disk, they delete by such a state only (maintenance 2).
+    """
+    is_leader = state.is_acting_primary and state.is_past_barrier
+    inherited = max(state.recovery_barrier, state.view_commit, state.admission_barrier if state.is_primary else 0)
+    is_settled = (
+        state.born
+        and state.voter
+        and state.status is Status.NORMAL
+        and not state.is_transferring
+        and state.commit_min >= inherited
+        and (is_leader or not state.is_primary)
+    )
+    role = RoleChanged(is_leader=is_leader, is_settled=is_settled, view=state.view)
+    if role != state.role_told:
+        state.role_told = role
+        state.effects.append(TellPlugins(role))
 
 
 def answer(state: ReplicaState, wanted: StandingWanted) -> None:

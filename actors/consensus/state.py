@@ -22,6 +22,7 @@ from levrier.actors.consensus.messages import InstallReady
 from levrier.actors.consensus.pipeline import PREPARE_QUEUE_CEILING, Pipeline
 from levrier.actors.consensus.quorum import REPLICAS_MAX, Quorums, quorums_of
 from levrier.actors.consensus.timeouts import NORMAL_HEARTBEAT_TICKS, VIEW_CHANGE_STATUS_TICKS, Timeouts
+from levrier.actors.plugins.messages import RoleChanged
 from levrier.wire.headers import PrepareHeader
 from levrier.wire.prepare import Prepare
 
@@ -347,6 +348,8 @@ class ReplicaState:
     """Bit r: replica r is a learner, without whose vote a view may start (two members, B-014)."""
     published: tuple[int, int | None, bool] | None = None
     """What of the leadership was told last."""
+    role_told: RoleChanged | None = None
+    """What the plugins were told last."""
     probe_attempts: int = 0
     start_view_change_votes: int = 0
     """Bit r: replica r wants the present view."""

@@ -9,8 +9,10 @@ from levrier.actors.client_table import messages as client_table
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.metadata import messages as metadata
 from levrier.actors.metadata import queries
+from levrier.actors.metadata.for_plugins import NOTHING_WATCHED, Watched, answer_plugin, notice_of
 from levrier.actors.metadata.machine import MetadataMachine
 from levrier.actors.metadata.users import ACTIVE, User
+from levrier.actors.plugins import messages as plugins_messages
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime
 from levrier.wire.replies import committed_reply
 
@@ -33,6 +35,8 @@ class MetadataActor(NodeActor):
         bus: Recipient[bus.Command],
         digests: Recipient[consensus.DigestNoted] | None = None,
         digest_interval: int = 1,
+        plugins: Recipient[plugins_messages.FromNode] | None = None,
+        watched: Watched = NOTHING_WATCHED,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
         self._machine = machine
@@ -42,6 +46,8 @@ class MetadataActor(NodeActor):
         self._bus = bus
         self._digests = digests
         self._digest_interval = digest_interval
+        self._plugins = plugins
+        self._watched = watched
         self._handlers = Handlers(metadata.Command)
         self._handlers.on(metadata.Apply, self._on_apply)
         self._handlers.on(metadata.Query, self._on_query)
@@ -51,6 +57,10 @@ class MetadataActor(NodeActor):
         self._handlers.on(metadata.CountTokens, self._on_count_tokens)
         self._handlers.on(metadata.FindSegmentSize, self._on_find_segment_size)
         self._handlers.on(metadata.Survey, self._on_survey)
+        self._handlers.on(metadata.FindExpiredTokens, self._on_plugin_question)
+        self._handlers.on(metadata.FindRevocations, self._on_plugin_question)
+        self._handlers.on(metadata.FindMembers, self._on_plugin_question)
+        self._handlers.on(metadata.FreezeCatalogue, self._on_plugin_question)
         self._handlers.on(metadata.Capture, self._on_capture)
         self._handlers.on(metadata.Install, self._on_install)
         self._handlers.on(metadata.FrontierWanted, self._on_frontier_wanted)
@@ -74,6 +84,8 @@ class MetadataActor(NodeActor):
         self._last_timestamp = header.timestamp
         if self._digests is not None and header.op % self._digest_interval == 0:
             self._digests.tell(consensus.DigestNoted(op=header.op, digest=self._machine.digest()))
+        if self._plugins is not None and self._watched.wants(header):
+            self._plugins.tell(notice_of(header, prepare.body, applied.code, self._machine.streams.revision))
         self._client_table.tell(
             client_table.Commit(
                 header=header,
@@ -130,6 +142,10 @@ class MetadataActor(NodeActor):
     def _on_survey(self, message: metadata.Survey) -> None:
         self._bus.tell(queries.survey(self._machine, message, self._last_op))
 
+    def _on_plugin_question(self, message: metadata.PluginQuestion) -> None:
+        assert self._plugins is not None, "only plugins ask this"
+        self._plugins.tell(answer_plugin(self._machine, message))
+
     def _on_capture(self, message: metadata.Capture) -> None:
         assert message.op == self._last_op, f"a capture of op {message.op} at {self._last_op}"
         captured = self._machine.capture(self._last_op, self._last_timestamp)
@@ -156,6 +172,8 @@ class MetadataActor(NodeActor):
             )
             self._last_op = snapshot.op
             self._last_timestamp = snapshot.fields.created_at
+            if self._plugins is not None:
+                self._plugins.tell(plugins_messages.StateReplaced(op=self._last_op))
         else:
             assert snapshot.op <= self._last_op, f"op {snapshot.op} is ahead of {self._last_op}"
         self._client_table.tell(

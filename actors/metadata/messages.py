@@ -130,6 +130,42 @@ class FrontierWanted:
     reply_to: Recipient[FrontierApplied]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindExpiredTokens:
+    """Which tokens are expired at `now` (microseconds), at most `limit`? Answered by plugins.ExpiredTokensAnswer."""
+
+    ticket: Ticket
+    now: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindRevocations:
+    """Which partitions are still to be given up, at most `limit`? Answered by plugins.RevocationsAnswer."""
+
+    ticket: Ticket
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindMembers:
+    """Which of these clients are members of a group? Answered by plugins.MembershipsAnswer."""
+
+    ticket: Ticket
+    clients: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreezeCatalogue:
+    """Every partition that there is, to be walked in another thread. Answered by plugins.CatalogueAnswer.
+
+    Nothing is frozen while the catalogue stands at `unless_revision`.
+    """
+
+    ticket: Ticket
+    unless_revision: int
+
+
 class CapturedMetadata(Protocol):
     """The replicated state as it stood at one op, safe to encode in another thread while the machine goes on.
 
@@ -170,4 +206,7 @@ class CapturedMetadata(Protocol):
 Question = Query | FindCredentials | FindPasswordHash | FindToken | CountTokens | FindSegmentSize | Survey
 """What the Bus asks."""
 
-Command = Apply | Question | Capture | Install | FrontierWanted
+PluginQuestion = FindExpiredTokens | FindRevocations | FindMembers | FreezeCatalogue
+"""What only plugins ask."""
+
+Command = Apply | Question | PluginQuestion | Capture | Install | FrontierWanted

@@ -7,6 +7,9 @@ that was told it before, and joins every thread.
 
 The first failure halts every actor of the node and calls `on_failure` once, in the thread that failed. That callback must
 only note the failure (set an event, end the process); it must not call `stop()`, which waits for this very thread.
+
+The dispatchers named `expendable` run code that is not ours and may never return: a stop ends them first, side by side, and
+leaves behind what has not ended within `EXPENDABLE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final
 
 from loguru import logger
@@ -40,6 +44,8 @@ R = TypeVar("R")
 
 IO_DISPATCHER = "io"
 _THREAD_CHECK_SECONDS = 0.05
+EXPENDABLE_SECONDS = 2
+"""How long a stop waits for all actors of expendable dispatchers together."""
 
 
 class OnFailure(Protocol):
@@ -68,8 +74,10 @@ class ThreadedRuntime:
         clock: Clock | None = None,
         workers: int = 2,
         use_uvloop: bool = False,
+        expendable: Collection[str] = (),
     ) -> None:
         assert workers >= 1
+        self._expendable = frozenset(expendable)
         self._name = name
         self._arrangement = dict(arrangement)
         self._on_failure = on_failure
@@ -199,16 +207,19 @@ class ThreadedRuntime:
         if not self._started:
             self._discard()
             return
+        abandoned = self._end_expendable()
         for cell in self._stopping_order(order):
-            self._end(cell, timeout_seconds)
+            if self._arrangement[cell.name] not in self._expendable:
+                self._end(cell, timeout_seconds)
         self._work_abandoned = True
         for _ in self._workers:
             self._work.put(None)
         for dispatcher in self._dispatchers.values():
             dispatcher.close()
-        for thread in threads:
+        awaited = [thread for thread in threads if thread not in abandoned]
+        for thread in awaited:
             thread.join(timeout_seconds)
-        stuck = [thread.name for thread in threads if thread.is_alive()]
+        stuck = [thread.name for thread in awaited if thread.is_alive()]
         assert not stuck, f"threads that did not end: {', '.join(stuck)}"
         for dispatcher in self._dispatchers.values():
             dispatcher.drain_dead()
@@ -314,6 +325,31 @@ class ThreadedRuntime:
                 cell.end()
                 return
             assert time.monotonic() < deadline, f"actor {cell.name} did not end in {timeout_seconds} s"
+
+    def _end_expendable(self) -> list[threading.Thread]:
+        """End the actors of expendable dispatchers, side by side, and give up on those that do not end soon.
+
+        Such a thread is left to itself: it is told nothing more, and as a daemon it keeps no process alive.
+        """
+        cells = [cell for cell in self._cells if not cell.ended and self._arrangement[cell.name] in self._expendable]
+        ended = {cell: threading.Event() for cell in cells}
+
+        def end(cell: Cell) -> None:
+            cell.end()
+            ended[cell].set()
+
+        for cell in cells:
+            self._dispatcher_of(cell.name).post(partial(end, cell))
+        deadline = time.monotonic() + EXPENDABLE_SECONDS
+        abandoned = []
+        for cell in cells:
+            if not ended[cell].wait(max(0.0, deadline - time.monotonic())):
+                cell.halt()
+                abandoned.append(self._dispatcher_of(cell.name).thread)
+                logger.warning(
+                    "actor {} did not end within {} s: its thread is left behind", cell.name, EXPENDABLE_SECONDS
+                )
+        return abandoned
 
     def _discard(self) -> None:
         for cell in self._cells:

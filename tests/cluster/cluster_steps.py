@@ -4,10 +4,12 @@ Each node boots from its own simulated disk through the very functions that a pr
 """
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from levrier.actors.bus.simulated_replicas import LinkPolicy
 from levrier.actors.bus.simulated_transport import SimulatedClient
+from levrier.cluster.config import NodeConfig, PluginSetup
 from levrier.cluster.simulate.cluster import SimulatedCluster, cluster_config
 from levrier.cluster.simulate.frames import NOT_ACCEPTED, NOT_COMMITTED, code, login_frame, request
 from levrier.wire.codes import LEVRIER_STATUS, CommandCode, NodeRole, Operation
@@ -21,9 +23,16 @@ class SteppedCluster(SimulatedCluster):
     """`count` members, all blank and down until `start`."""
 
     def __init__(
-        self, seed: int, *, count: int = 3, policy: LinkPolicy | None = None, journal_slots: int = 256
+        self,
+        seed: int,
+        *,
+        count: int = 3,
+        policy: LinkPolicy | None = None,
+        journal_slots: int = 256,
+        plugins: tuple[PluginSetup, ...] = NodeConfig().plugins,
     ) -> None:
-        super().__init__(seed, cluster_config(count, journal_slots=journal_slots), policy=policy)
+        config = replace(cluster_config(count, journal_slots=journal_slots), plugins=plugins)
+        super().__init__(seed, config, policy=policy)
 
 
 class Caller:

@@ -19,6 +19,7 @@ ACTORS = {
     "StateTransfer": ("state_transfer", ("Command",)),
     "Birth": ("birth", ("Command",)),
     "Acknowledgements": ("acknowledgements", ("Command",)),
+    "Plugins": ("plugins", ("Command",)),
 }
 
 

@@ -23,7 +23,6 @@ LIMITS = BusLimits(
     backlog_max=4,
     backlog_size_max=8_192,
     held_size_max=16_384,
-    heartbeat_ticks=0,
 )
 PING = query(CommandCode.PING, session=0)
 CREATE = request(Operation.CREATE_STREAM, CreateStream(name="prod").encode())

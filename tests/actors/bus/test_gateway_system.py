@@ -206,21 +206,31 @@ class Connected:
     def ticks(self, count: int) -> list[Effect]:
         return [effect for _ in range(count) for effect in self.bus.on_tick()]
 
-    def survey(self, ticks: int) -> Survey:
-        """Let time pass; the one question that comes of it."""
-        (survey,) = self.ticks(ticks)
-        assert isinstance(survey, Survey)
-        return survey
+    def silent(self, ticks: int) -> tuple[bus.SilentSession, ...]:
+        """Let time pass; who was not heard of for more than 36 s."""
+        assert self.ticks(ticks) == []
+        return self.bus.silent(SILENCE)
+
+    def end(self, sessions: tuple[bus.SilentSession, ...]) -> list[Effect]:
+        """End them as stale; what is to be done for that."""
+        return self.bus.end_silent(sessions, SILENCE)[1]
+
+
+SILENCE = 36.0
+SESSION = bus.SilentSession(connection=1, client=CLIENT, epoch=EPOCH)
 
 
 class TestSilentMembers:
-    """Maintenance 4: looked for every 30 s, silent after 36 s, evicted only as members of a group."""
+    """Maintenance 4: silent after 36 s. When to look, and whom to end, is the stale-session sweeper's business."""
+
+    def test_a_silent_session_is_found_when_the_time_has_passed(self) -> None:
+        node = Connected()
+        assert node.silent(36) == ()
+        assert node.silent(1) == (SESSION,)
 
     def test_a_silent_member_is_evicted_and_logged_out_and_keeps_its_connection(self) -> None:
         node = Connected()
-        survey = node.survey(60)
-        assert (survey.user_id, survey.restricted, survey.clients) == (0, False, (CLIENT,))
-        (logout,) = node.bus.on_answer(surveyed(survey.ticket, memberships={CLIENT: ((0, 0, 0),)}))
+        (logout,) = node.end(node.silent(60))
         assert isinstance(logout, Preflight)
         header = logout.request.header
         assert (header.operation, header.client, header.session) == (Operation.LOGOUT, CLIENT, EPOCH)
@@ -231,26 +241,19 @@ class TestSilentMembers:
         node.send(query(CommandCode.PING))
         assert node.answers()[0].status == 0
 
-    def test_whoever_is_in_no_group_is_left_alone(self) -> None:
-        node = Connected()
-        survey = node.survey(60)
-        assert node.bus.on_answer(surveyed(survey.ticket)) == []
-        assert node.answers() == []
-        assert node.bus.sessions == 1
-
     def test_any_request_is_a_sign_of_life(self) -> None:
         """Wire 11: a ping every 5 s is what SDKs send."""
         node = Connected()
         for _ in range(40):
             node.send(query(CommandCode.PING))
             node.answers()
-            assert node.ticks(5) == []
+            assert node.silent(5) == ()
 
     def test_a_request_between_question_and_answer_saves_the_member(self) -> None:
         node = Connected()
-        survey = node.survey(60)
+        found = node.silent(60)
         node.send(query(CommandCode.PING))
-        assert node.bus.on_answer(surveyed(survey.ticket, memberships={CLIENT: ((0, 0, 0),)})) == []
+        assert node.bus.end_silent(found, SILENCE) == ((), [])
         assert node.answers()[0].status == 0
         assert node.bus.sessions == 1
 
@@ -258,8 +261,7 @@ class TestSilentMembers:
         """BR-30: evicted between arrival and handling, the client gets the stale-client code; its own answer is surplus."""
         node = Connected()
         (question,) = node.send(query(CommandCode.GET_STREAMS))
-        survey = node.survey(60)
-        node.bus.on_answer(surveyed(survey.ticket, memberships={CLIENT: ((0, 0, 0),)}))
+        node.end(node.silent(60))
         (evicted,) = node.answers()
         assert evicted.reason is EvictionReason.STALE_CLIENT
         node.bus.on_answer(bus.QueryAnswer(ticket=question.ticket, status=0, body=b"late", commit=1))  # type: ignore[union-attr]
@@ -267,8 +269,7 @@ class TestSilentMembers:
 
     def test_after_the_eviction_requests_find_no_session(self) -> None:
         node = Connected()
-        survey = node.survey(60)
-        node.bus.on_answer(surveyed(survey.ticket, memberships={CLIENT: ((0, 0, 0),)}))
+        node.end(node.silent(60))
         node.answers()
         node.send(request(Operation.CREATE_STREAM, b"\x01s"))
         assert node.answers()[0].reason is EvictionReason.NO_SESSION
@@ -277,12 +278,10 @@ class TestSilentMembers:
         node = Bus(settings=SETTINGS, limits=BusLimits())
         node.on_opened(1, "192.0.2.1:1")
         assert [effect for _ in range(200) for effect in node.on_tick()] == []
+        assert node.silent(SILENCE) == ()
 
-    def test_it_can_be_switched_off(self) -> None:
-        assert Connected(BusLimits(heartbeat_ticks=0)).ticks(500) == []
-
-    def test_a_late_answer_for_sessions_that_are_gone_does_nothing(self) -> None:
+    def test_sessions_that_are_gone_meanwhile_are_left_alone(self) -> None:
         node = Connected()
-        survey = node.survey(60)
+        found = node.silent(60)
         node.bus.on_closed(1)
-        assert node.bus.on_answer(surveyed(survey.ticket, memberships={CLIENT: ((0, 0, 0),)})) == []
+        assert node.bus.end_silent(found, SILENCE) == ((), [])

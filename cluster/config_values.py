@@ -1,0 +1,52 @@
+"""What a value of the configuration may be, and what its text means."""
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, TypeAlias, Union
+
+from levrier.cluster.config import ConfigError
+
+
+class Kind(Enum):
+    """What a value is."""
+
+    TEXT = "a text"
+    SWITCH = "true or false"
+    COUNT = "a whole number"
+    NUMBER = "a number"
+    TEXTS = "a list of texts"
+    DURATION = 'a duration such as "5 s" or "500 ms"'
+
+
+Schema: TypeAlias = Mapping[str, Union[Kind, "Schema", tuple["Schema"]]]
+
+_UNITS: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h)")
+
+
+def typed(value: object, kind: Kind, name: str) -> None:
+    """Check that a value is of its kind. Raises `ConfigError`."""
+    fits = {
+        Kind.TEXT: isinstance(value, str),
+        Kind.SWITCH: isinstance(value, bool),
+        Kind.COUNT: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
+        Kind.NUMBER: isinstance(value, int | float) and not isinstance(value, bool),
+        Kind.TEXTS: isinstance(value, list) and all(isinstance(each, str) for each in value),
+        Kind.DURATION: isinstance(value, str),
+    }[kind]
+    if not fits:
+        shown = "" if "secret" in name else f" {value!r}"
+        raise ConfigError(f"{name}{shown}: {kind.value} is expected")
+    if kind is Kind.DURATION:
+        assert isinstance(value, str)
+        micros(value, name)
+
+
+def micros(text: str, name: str) -> int:
+    """A duration in microseconds. Raises `ConfigError`."""
+    stripped = text.strip()
+    parts = _PART.findall(stripped)
+    if not parts or _PART.sub("", stripped).strip():
+        raise ConfigError(f"{name} {text!r}: {Kind.DURATION.value} is expected")
+    return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
