@@ -103,7 +103,7 @@ class PluginActor(NodeActor):
         """Pass a submit on."""
         self._host.tell(submit)
 
-    def ask(self, ask: plugins.Ask) -> None:
+    def inquire(self, ask: plugins.Ask) -> None:
         """Pass a question on."""
         self._host.tell(ask)
 

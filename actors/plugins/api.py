@@ -161,7 +161,7 @@ class Desk(Protocol):
         """Take a submit that is within the limits."""
         ...
 
-    def ask(self, ask: Ask) -> None:
+    def inquire(self, ask: Ask) -> None:
         """Take a question that is within the limits."""
         ...
 
@@ -265,7 +265,7 @@ class Context:
             )
         self._number += 1
         self._asked[self._number] = (question, then)
-        self._desk.ask(Ask(plugin=self._plugin, life=self._life, number=self._number, question=question))
+        self._desk.inquire(Ask(plugin=self._plugin, life=self._life, number=self._number, question=question))
 
     # For whoever runs the plugin.
 

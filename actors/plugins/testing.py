@@ -295,7 +295,7 @@ class PluginHarness(Generic[S]):
         """Take a submit of the context."""
         self._submits.append(Submitted(self, submit))
 
-    def ask(self, ask: Ask) -> None:
+    def inquire(self, ask: Ask) -> None:
         """Take a question of the context."""
         self._questions.append(Asked(self, ask))
 

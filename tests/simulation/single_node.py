@@ -31,7 +31,7 @@ from tests.cluster.recorder import Asked, Recorder
 CONFIG = NodeConfig(data=Path("/data"), root=RootUser(), journal_slots=256, clients_table_max=16)
 NODE = "n0"
 CLIENTS = 3
-REQUESTS = 60
+REQUESTS = 80
 """What each client asks for. All clients together make the log pass its half more than once, so that checkpoints happen."""
 
 ROUNDS_MAX = 60_000
