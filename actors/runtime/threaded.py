@@ -216,15 +216,17 @@ class ThreadedRuntime:
             self._work.put(None)
         for dispatcher in self._dispatchers.values():
             dispatcher.close()
-        awaited = [thread for thread in threads if thread not in abandoned]
+        left_behind = [dispatcher.thread for dispatcher in abandoned]
+        awaited = [thread for thread in threads if thread not in left_behind]
         for thread in awaited:
             thread.join(timeout_seconds)
         stuck = [thread.name for thread in awaited if thread.is_alive()]
         assert not stuck, f"threads that did not end: {', '.join(stuck)}"
         for dispatcher in self._dispatchers.values():
-            dispatcher.drain_dead()
+            if dispatcher not in abandoned:
+                dispatcher.drain_dead()
         for cell in self._cells:
-            if not cell.ended:
+            if not cell.ended and self._dispatcher_of(cell.name) not in abandoned:
                 cell.discard()
 
     def inbox_depths(self) -> dict[str, int]:
@@ -326,10 +328,11 @@ class ThreadedRuntime:
                 return
             assert time.monotonic() < deadline, f"actor {cell.name} did not end in {timeout_seconds} s"
 
-    def _end_expendable(self) -> list[threading.Thread]:
+    def _end_expendable(self) -> list[Dispatcher]:
         """End the actors of expendable dispatchers, side by side, and give up on those that do not end soon.
 
-        Such a thread is left to itself: it is told nothing more, and as a daemon it keeps no process alive.
+        The thread of such a one is left to itself: it is told nothing more, ends by itself when its handler returns, and as
+        a daemon keeps no process alive.
         """
         cells = [cell for cell in self._cells if not cell.ended and self._arrangement[cell.name] in self._expendable]
         ended = {cell: threading.Event() for cell in cells}
@@ -345,7 +348,7 @@ class ThreadedRuntime:
         for cell in cells:
             if not ended[cell].wait(max(0.0, deadline - time.monotonic())):
                 cell.halt()
-                abandoned.append(self._dispatcher_of(cell.name).thread)
+                abandoned.append(self._dispatcher_of(cell.name))
                 logger.warning(
                     "actor {} did not end within {} s: its thread is left behind", cell.name, EXPENDABLE_SECONDS
                 )
