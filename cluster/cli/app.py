@@ -15,6 +15,7 @@ from levrier.cluster.cli import (
     node_facts,
     partitions,
     permissions,
+    plugins,
     serve,
     simulate,
     status,
@@ -78,6 +79,7 @@ for _name, _alias, _commands in (
     if _alias is not None:
         app.add_typer(_commands, name=_alias, hidden=True)  # The name in Iggy's own tool.
 asks(app, "me")(clients.me)
+asks(app, "plugins")(plugins.plugins)
 asks(app, "stats")(node_facts.stats)
 asks(app, "options")(node_facts.describe_options)
 asks(app, "snapshot-file")(node_facts.snapshot_file)

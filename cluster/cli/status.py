@@ -2,12 +2,15 @@
 
 import asyncio
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from levrier.cluster.cli.asking import Asking
 from levrier.cluster.cli.output import CommandFailed, print_json, print_table, say
 from levrier.cluster.cli.standing_table import standing_table
 from levrier.cluster.standing import ClusterStanding, survey
+
+_TROUBLED: Final = frozenset({"blocked", "restarting", "broken"})
+"""States of a plugin that an operator should hear of."""
 
 
 def status(asking: Asking) -> None:
@@ -40,4 +43,8 @@ def _show(asking: Asking, found: ClusterStanding) -> None:
     for row in found.rows:
         if row["waiting"] and found.primary is not None:
             say(f"replica {row['replica']}: {row['waiting']}")
+    for plugin in details.get("plugins", ()):
+        if plugin["state"] in _TROUBLED:
+            why = f": {plugin['last_error']}" if plugin["last_error"] else ""
+            say(f"plugin {plugin['name']} is {plugin['state']}{why}")
     print_table(standing_table(found.rows, primary=found.primary))

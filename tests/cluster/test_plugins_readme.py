@@ -1,0 +1,114 @@
+"""The README's section on plugins, followed to the letter: its package is installed, its test passes, its plugin runs."""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from levrier.cluster.client import Client
+from tests.cluster.processes import ROOT, NodeProcess
+
+USER_SECONDS = 120.0
+WAIT_SECONDS = 30.0
+_NAMED = re.compile(r"`([\w.]+)`:\n\n```\w+\n(.*?)```\n", re.DOTALL)
+
+
+def section() -> str:
+    """The section."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    begin = readme.index("## Write a plugin\n")
+    return readme[begin : readme.index("\n## ", begin)]
+
+
+def files() -> dict[str, str]:
+    """The files that it tells the reader to write, by name."""
+    return dict(_NAMED.findall(section()))
+
+
+def run(*arguments: str, site: Path, cwd: Path) -> str:
+    """Run a command of the reader; what it printed."""
+    environment = {**os.environ, "PYTHONPATH": f"{site}:{os.environ.get('PYTHONPATH', '')}"}
+    ended = subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=USER_SECONDS,
+        cwd=cwd,
+        check=False,
+        env=environment,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> tuple[Path, Path]:
+    """The reader's folder, and where the package was installed."""
+    folder, site = tmp_path / "levrier-deadletters", tmp_path / "site"
+    folder.mkdir()
+    for name, text in files().items():
+        (folder / name).write_text(text, encoding="utf-8")
+    flags = ("--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--no-index")
+    run("-m", "pip", "install", *flags, "--target", str(site), str(folder), site=site, cwd=tmp_path)
+    return folder, site
+
+
+def test_the_section_names_its_files() -> None:
+    assert sorted(files()) == [
+        "levrier.toml",
+        "levrier_deadletters.py",
+        "pyproject.toml",
+        "test_levrier_deadletters.py",
+    ]
+
+
+def test_the_test_of_the_section_is_ten_lines() -> None:
+    test = files()["test_levrier_deadletters.py"]
+    assert len(test[test.index("def ") :].splitlines()) <= 10
+
+
+@pytest.mark.process
+def test_a_reader_gets_a_plugin_that_runs(package: tuple[Path, Path], tmp_path: Path) -> None:
+    folder, site = package
+    assert "1 passed" in run("-m", "pytest", "-q", str(folder), site=site, cwd=folder)
+    command = [sys.executable, "-m", "levrier.cluster", "serve", "--config", str(folder / "levrier.toml")]
+    command += ["--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]
+    environment = {"PYTHONPATH": f"{site}:{os.environ.get('PYTHONPATH', '')}"}
+    with NodeProcess(command, log_file=tmp_path / "log", environment=environment) as node:
+        node.ready()
+        asyncio.run(_create_and_wait(node.host, node.port))
+        listed = run("-m", "levrier.cluster", "plugins", "--json", "--connect", node.address, site=site, cwd=tmp_path)
+        table = run("-m", "levrier.cluster", "plugins", "--connect", node.address, site=site, cwd=tmp_path)
+        assert node.terminate().status == 0
+    found = {plugin["name"]: plugin for plugin in json.loads(listed)}
+    assert sorted(found) == [
+        "deadletters",
+        "partition_reconciler",
+        "revocation_completer",
+        "stale_session_sweeper",
+        "token_cleaner",
+    ]
+    assert (found["deadletters"]["state"], found["deadletters"]["committed"]) == ("running", 1)
+    assert re.search(r"^deadletters +running +0 +1 ", table, re.MULTILINE), table
+
+
+async def _create_and_wait(host: str, port: int) -> None:
+    async with await Client.connect(host, port, deadline_seconds=WAIT_SECONDS) as client:
+        await client.login("iggy", "iggy")
+        await client.create_stream("orders")
+        deadline = time.monotonic() + WAIT_SECONDS
+        while await client.get_stream("orders.dlq") is None:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
+        status = {plugin["name"]: plugin for plugin in (await client.status())["plugins"]}
+        while not status["deadletters"]["committed"]:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+            status = {plugin["name"]: plugin for plugin in (await client.status())["plugins"]}
+        await client.logout()
