@@ -204,7 +204,8 @@ def test_one_that_cannot_keep_up_loses_commits_and_is_told_so() -> None:
 )
 def test_the_latency_of_the_node_stays_within_twice_what_it_is_without(setup: PluginSetup) -> None:
     """Alternating, so that both see the same machine; the medians of the medians are compared."""
-    quiet, loud = [], []
+    quiet: list[float] = []
+    loud: list[float] = []
     for _ in range(5):
         for measured, plugins in ((quiet, ()), (loud, (setup,))):
             with server(*plugins) as node:
