@@ -60,6 +60,10 @@ class DigestBook:
         known = self._at(op)
         return tuple(replica for replica in sorted(known) if known[replica] != own)
 
+    def is_shared(self, op: int) -> bool:
+        """Whether more than half of all members have told a digest of this op."""
+        return 2 * len(self._at(op)) > self._count
+
     def judge(self, op: int) -> Standing | None:
         """How the own state stands at an op; None when it is not known here."""
         known = self._at(op)

@@ -69,7 +69,7 @@ def refilled(state: ReplicaState) -> None:
     """The state is that of the primary now."""
     if state.is_corrupt:
         state.digests.corrupt_at = 0
-        state.digests.alarm = ""
+        state.digests.alarm, state.digests.alarm_about = "", ()
         state.digests.doubt = None
         state.digests.book.forget_own()
         state.effects.append(
@@ -89,8 +89,8 @@ def _judge(state: ReplicaState, op: int) -> None:
         case None:
             return
         case Standing.EQUAL:
-            if op > digests.alarm_op:
-                digests.alarm, digests.wrong = "", 0
+            if op > digests.alarm_op and digests.book.is_shared(op):
+                digests.alarm, digests.alarm_about, digests.wrong = "", (), 0
         case Standing.UNDECIDED:
             if digests.doubt is None:
                 digests.doubt = (op, state.ticks)
@@ -109,21 +109,29 @@ def _raise_alarm(state: ReplicaState, op: int) -> None:
     others = ", ".join(map(str, state.digests.book.differing(op)))
     text = f"the state at op {op} differs from that of replica {others}, and no majority says who is right"
     state.digests.doubt = None
-    _alarm(state, op, text)
+    _alarm(state, op, Standing.SPLIT, text)
 
 
 def _blame(state: ReplicaState, op: int) -> None:
     wrong = state.digests.book.differing(op)
     for replica in wrong:
         state.digests.wrong |= 1 << replica
-    _alarm(state, op, f"the state of replica {', '.join(map(str, wrong))} at op {op} is not that of the majority")
+    _alarm(
+        state,
+        op,
+        Standing.MAJORITY,
+        f"the state of replica {', '.join(map(str, wrong))} at op {op} is not that of the majority",
+    )
 
 
-def _alarm(state: ReplicaState, op: int, text: str) -> None:
+def _alarm(state: ReplicaState, op: int, standing: Standing, text: str) -> None:
+    """Say it once, until it is about others or something else."""
     digests = state.digests
-    if text != digests.alarm:
+    digests.alarm_op = max(digests.alarm_op, op)
+    about = (standing.value, *digests.book.differing(op))
+    if about != digests.alarm_about:
+        digests.alarm_about = about
         digests.alarm = text
-        digests.alarm_op = max(digests.alarm_op, op)
         state.effects.append(Note(Severity.ERROR, text))
 
 
@@ -133,6 +141,7 @@ def _give_up_state(state: ReplicaState, op: int) -> None:
     digests = state.digests
     digests.corrupt_at = op
     digests.retry_tick = state.ticks
-    _alarm(state, op, f"the state at op {op} is not that of the majority: it is being replaced by a state transfer")
+    text = f"the state at op {op} is not that of the majority: it is being replaced by a state transfer"
+    _alarm(state, op, Standing.MINORITY, text)
     if state.is_primary and state.status is not Status.RECOVERING:
         view_change.enter(state, state.view + 1)

@@ -13,11 +13,11 @@ from levrier.actors.plugins.messages import RoleChanged
 
 
 def publish(state: ReplicaState) -> None:
-    """Say who leads if that has changed."""
+    """Say who leads if that has changed. One whose state is wrong knows of nobody: it is not ready for a client (D-17)."""
     view = state.view
     leader: int | None = None
     serves = False
-    if state.status is Status.NORMAL:
+    if state.status is Status.NORMAL and not state.is_corrupt:
         primary = view % state.config.replica_count
         if primary != state.config.replica:
             leader, serves = primary, True

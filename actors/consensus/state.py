@@ -279,6 +279,8 @@ class DigestState:
     """An op at which members differ and silent ones may decide, and since which tick."""
     alarm: str = ""
     """The difference that an operator should know of, in words."""
+    alarm_about: tuple[object, ...] = ()
+    """What kind of difference that is, and with whom: the same one is not told again."""
     alarm_op: int = 0
     wrong: int = 0
     """Bit r: replica r has another state than the majority, so what it is offered has to be captured anew."""
