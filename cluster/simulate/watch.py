@@ -7,11 +7,9 @@ trace and a number in the summary.
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from typing import Final, Protocol
 
 from levrier.actors.client_table import messages as client_table
-from levrier.actors.client_table.capture import CapturedTable
 from levrier.actors.client_table.table import ClientTable
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.consensus.actor import ConsensusActor
@@ -142,7 +140,7 @@ class Watch:
             table = life.live.table
             assert table is not None
             state = encoded_state(life.node, life.live.state.commit_min)
-            found[life.replica] = replace(state, clients=encoded_clients(table))
+            found[life.replica] = replace(state, clients=encoded_clients(table, state.op))
         return found
 
     def states(self) -> dict[int, ReplicaState]:
@@ -188,7 +186,7 @@ class Watch:
         if captured is not None and captured.op == op:
             life.captured = None
             assert life.live.table is not None
-            self._encoded(life.replica, replace(captured, clients=encoded_clients(life.live.table)))
+            self._encoded(life.replica, replace(captured, clients=encoded_clients(life.live.table, op)))
         if op > self.highest:
             self.highest = op
             self.counts.commits += 1
@@ -235,11 +233,9 @@ def encoded_state(node: SteppedNode, op: int) -> EncodedState:
     )
 
 
-def encoded_clients(table: ClientTable) -> bytes:
-    """The sessions in the order of their clients: which slot one has differs after a transfer, which closes the gaps."""
-    captured = table.capture()
-    entries = sorted((entry for entry in captured.slots if entry is not None), key=attrgetter("client"))
-    return b"".join(CapturedTable(tuple(entries), captured.fences).chunks())
+def encoded_clients(table: ClientTable, op: int) -> bytes | None:
+    """What the client table of a member encodes, None for one that came ahead of its snapshot and reflects later ops."""
+    return b"".join(table.capture().chunks()) if table.frontier <= op else None
 
 
 def _shown(state: ReplicaState) -> _Shown:

@@ -134,8 +134,9 @@ class InvariantChecker:
                 Rule.VIEW_IS_DURABLE,
                 f"replica {replica} boots into view {state.view}, it had sent frames of view {sent}",
             )
-        if known is not None and state.checkpoint.snapshot_op < known.checkpoint:
-            raise _broken(state, "I15", f"checkpoint {state.checkpoint.snapshot_op} after a boot", known.checkpoint)
+        stored = 0 if known is None or known.record is None else known.record.checkpoint_op
+        if state.checkpoint.snapshot_op < stored:
+            raise _broken(state, "I15", f"checkpoint {state.checkpoint.snapshot_op} after a boot", f"at least {stored}")
         known = self._known[replica] = _Known(state)
         return known
 
@@ -231,7 +232,10 @@ def _check_frontiers(each: LiveReplica, known: _Known) -> None:
 
 
 def _check_pipeline(each: LiveReplica) -> None:
-    """I3, I5: a run of consecutive chained ops above what is applied, on an acting primary only."""
+    """I3, I5: a run of consecutive chained ops above what is applied, on an acting primary only.
+
+    A new primary takes in only what is not known to be committed; the rest goes to the state machine from its log.
+    """
     state = each.state
     pipeline = state.pipeline
     prepares = pipeline.prepares
@@ -249,6 +253,8 @@ def _check_pipeline(each: LiveReplica) -> None:
             state, "I5", f"ticking {state.timeouts.prepare.ticking} with {len(prepares)} prepares", "the contrary"
         )
     op, parent = state.commit_min, None
+    if prepares and op < prepares[0].prepare.header.op <= state.commit_max + 1:
+        op = prepares[0].prepare.header.op - 1
     for entry in prepares:
         header = entry.prepare.header
         if header.op != op + 1 or parent not in (None, header.parent):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgpack
 import pytest
 
 from levrier.actors.client_table.commits import record
@@ -10,6 +11,8 @@ from levrier.actors.client_table.table import ClientTable
 from levrier.cluster.simulate.checkers import EncodedState, Rule, StateChecker
 from tests.simulation.checkers.story import Story, Watched
 from tests.simulation.checkers.test_commits import violates
+
+NOBODY = b"".join(ClientTable(4).capture().chunks())
 
 
 @pytest.fixture
@@ -74,16 +77,26 @@ def test_a_state_that_differs_from_another_replicas_is_found_where_the_model_has
     watched.story.create("later", 4)
     watched.tell()
     checker.encoded(1, sound)
-    other: Any = 7 if section == "next_user_id" else getattr(sound, section) + b"?"
+    other: Any = {"next_user_id": 7, "clients": NOBODY}.get(section, sound.users + sound.streams)
     with violates(Rule.SAME_DIGEST):
         checker.encoded(2, replace(sound, **{section: other}))
+
+
+def test_the_slots_of_a_client_table_are_each_replicas_own(watched: Watched, checker: StateChecker) -> None:
+    """D-17."""
+    sound = state(watched)
+    assert sound.clients is not None
+    slots, fences = msgpack.unpackb(sound.clients)
+    [(slot, fields)] = slots
+    checker.encoded(0, sound)
+    checker.encoded(1, replace(sound, clients=msgpack.packb([[[slot + 1, fields]], fences])))
 
 
 def test_a_client_table_that_came_ahead_takes_no_part(watched: Watched, checker: StateChecker) -> None:
     checker.encoded(0, replace(state(watched), clients=None))
     checker.encoded(1, state(watched))
     with violates(Rule.SAME_DIGEST):
-        checker.encoded(2, replace(state(watched), clients=b"?"))
+        checker.encoded(2, replace(state(watched), clients=NOBODY))
 
 
 def test_a_member_that_ends_behind_is_found(watched: Watched, checker: StateChecker) -> None:
@@ -97,7 +110,7 @@ def test_a_member_that_ends_behind_is_found(watched: Watched, checker: StateChec
 def test_a_member_that_ends_with_other_bytes_is_found(watched: Watched, checker: StateChecker) -> None:
     sound = state(watched)
     with violates(Rule.SAME_STATE):
-        checker.final_check({0: sound, 1: replace(sound, clients=b"?")}, ())
+        checker.final_check({0: sound, 1: replace(sound, clients=NOBODY)}, ())
 
 
 def test_a_member_that_ends_without_a_client_table_is_found(watched: Watched, checker: StateChecker) -> None:
