@@ -164,6 +164,7 @@ class Fetch:
     __slots__ = (
         "_budget",
         "_chunk_size_max",
+        "_failed_at",
         "_new_nonce",
         "_refused",
         "_retry_ticks",
@@ -186,6 +187,8 @@ class Fetch:
         self._ticks = 0
         self._refused: tuple[int, int] | None = None
         """The last peer that refused, and the tick."""
+        self._failed_at: int | None = None
+        """The tick at which the last attempt failed here, with whatever peer."""
 
     @property
     def stage(self) -> Stage | None:
@@ -213,17 +216,18 @@ class Fetch:
         return self._present().commit_max
 
     def on_required(self, attempt: int, peer: int) -> list[FetchEffect]:
-        """Begin an attempt, in place of any other."""
+        """Begin an attempt, in place of any other. After a failure it waits for a retry interval before it asks."""
         effects = self._end()
         self._stalls = 0
         session = _Session(attempt=attempt, peer=peer, nonce=self._new_nonce())
         self._session = session
+        failed_at = self._failed_at
         if self._refused is not None and self._refused[0] == peer:
-            passed = self._ticks - self._refused[1]
-            if passed < self._retry_ticks:
-                session.is_asked = False
-                session.idle_ticks = passed
-                return effects
+            failed_at = max(self._refused[1], -1 if failed_at is None else failed_at)
+        if failed_at is not None and self._ticks - failed_at < self._retry_ticks:
+            session.is_asked = False
+            session.idle_ticks = self._ticks - failed_at
+            return effects
         return [*effects, RequestTarget(peer=peer, nonce=session.nonce)]
 
     def on_canceled(self, attempt: int) -> list[FetchEffect]:
@@ -281,7 +285,7 @@ class Fetch:
 
     def on_storage_failed(self, reason: str) -> list[FetchEffect]:
         """Our own disk refuses: no use in asking again at once."""
-        return self._fail(reason)
+        return self._fail_here(reason)
 
     def on_damaged(self, reason: str) -> list[FetchEffect]:
         """What arrived is no state: charge its generation, and fetch anew under a fresh nonce while the budget lasts."""
@@ -290,7 +294,7 @@ class Fetch:
         failures = self._failures_of(session.generation) + 1
         self._budget = (session.generation, failures)
         if failures > DECODE_RETRIES_MAX:
-            return self._fail(f"the state at op {session.generation} was damaged {failures} times: {reason}")
+            return self._fail_here(f"the state at op {session.generation} was damaged {failures} times: {reason}")
         session.nonce = self._new_nonce()
         session.stage = Stage.AWAITING_TARGET
         session.assembly = None
@@ -299,7 +303,7 @@ class Fetch:
 
     def on_incoherent(self, reason: str) -> list[FetchEffect]:
         """It cannot be installed, and nothing of it was."""
-        return self._fail(reason)
+        return self._fail_here(reason)
 
     def on_good(self) -> None:
         """It may be installed."""
@@ -326,7 +330,7 @@ class Fetch:
         """The coordinator could not, or would not."""
         if not self._is_at(attempt, Stage.PLACING):
             return [Drop(what=f"ReceivedNotPlaced of attempt {attempt}")]
-        return self._fail(reason)
+        return self._fail_here(reason)
 
     def on_finished(self, attempt: int, *, is_ahead: bool) -> list[FetchEffect]:
         """State machine and table are installed."""
@@ -353,6 +357,11 @@ class Fetch:
         if chunk is None:
             return Judge(attempt=session.attempt)
         return RequestChunk(peer=session.peer, nonce=session.nonce, range=chunk)
+
+    def _fail_here(self, reason: str) -> list[FetchEffect]:
+        """No peer is to blame, so another one would not help: the next attempt follows at once, but asks later."""
+        self._failed_at = self._ticks
+        return self._fail(reason)
 
     def _fail(self, reason: str, *, is_refused: bool = False) -> list[FetchEffect]:
         session = self._present()

@@ -1,7 +1,8 @@
 """Who does the harm: partitions, pauses, crashes, disks and clocks, by the plan and within the budget of the design.
 
 The budget: data is lost or damaged on one member at a time, and never while another one is still recovering from that. A
-member that refuses its damaged disk is given an empty one by its operator, who also restarts whoever stopped.
+member that refuses its damaged disk is given an empty one by its operator, who also restarts whoever stopped. A torn tail cannot
+be told from a rotten one, so it counts as damage until a view told what it was (D-24).
 """
 
 import errno
@@ -344,7 +345,7 @@ class Nemesis:
         states = self._watch.states()
         return (
             all(
-                state.born and state.voter and state.commit_min >= self._watch.highest - 64
+                state.born and state.voter and not state.log_cut and state.commit_min >= self._watch.highest - 64
                 for each, state in states.items()
                 if each != replica
             )
@@ -373,7 +374,8 @@ class Nemesis:
         self._cluster.world.take_time(max(micros, hung))
 
     def _tear(self) -> Tear:
-        lost, torn = self._plan.has(Fault.LOST_UNSYNCED), self._plan.has(Fault.TORN)
+        lost = self._plan.has(Fault.LOST_UNSYNCED)
+        torn = self._plan.has(Fault.TORN) and self.impaired is None
         if lost and torn:
             return Tear.ANY
         if torn:

@@ -496,6 +496,7 @@ def test_a_full_disk_fails_the_attempt_and_leaves_nothing() -> None:
         assert isinstance(message, consensus.TransferFailed)
         assert "ENOSPC" in message.reason
         desk.storage.faults.fail_at.clear()
+        desk.ticks(RETRY)
         desk.describe(desk.fetch(2), artifacts_of(parts))
         desk.feed(parts)
         assert isinstance(desk.consensus.take_all()[-1], consensus.InstallReady)

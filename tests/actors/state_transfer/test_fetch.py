@@ -355,3 +355,14 @@ def test_our_own_disk_and_an_incoherent_manifest_fail_the_attempt_at_once() -> N
         bench.fetching()
         bench.fetched()
         assert end(bench.core, "why") == [Discard(), ReportFailed(attempt=ATTEMPT, reason="why")]
+
+
+def test_after_a_failure_of_our_own_disk_no_peer_is_asked_before_the_retry_interval() -> None:
+    """Repair finds the log left behind again at once and asks for the next attempt: without a pause both would spin."""
+    bench = Bench()
+    bench.fetching()
+    bench.core.on_storage_failed("no space left")
+    assert bench.core.on_required(ATTEMPT + 1, PEER + 1) == []
+    for _ in range(RETRY - 1):
+        assert bench.core.on_tick() == []
+    assert bench.core.on_tick() == [RequestTarget(peer=PEER + 1, nonce=bench.nonce)]
