@@ -21,6 +21,7 @@ from levrier.actors.runtime import ExitStatus
 from levrier.cluster.config import METADATA_GROUP, NodeConfig, RootUser
 from levrier.cluster.recovery import Recovered, recover
 from levrier.persistence.acknowledgement_store import AcknowledgementStore
+from levrier.persistence.archive import Archive
 from levrier.persistence.data_dir import DataDirectory, GroupPaths
 from levrier.persistence.errors import DirectoryInUse, IdentityMismatch, JournalMissing, NotADirectory, StorageError
 from levrier.persistence.journal import PrepareJournal
@@ -63,6 +64,7 @@ class Booted:
     snapshot_size: int
     recovered: Recovered
     acknowledgements: AcknowledgementStore
+    archive: Archive | None
     bootstrap: bytes | None
     """Body of the operation that seeds the root user, when there is none yet (D-01)."""
 
@@ -152,6 +154,7 @@ def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entrop
     durable = superblock.read()
     snapshot = read_snapshot(storage, paths.snapshot)
     acknowledgements = AcknowledgementStore.open(storage, paths.acknowledgements)
+    archive = Archive.open(storage, paths.archive, group=METADATA_GROUP) if config.retain_history else None
     if durable is None:
         _refuse_leftovers(storage, paths, has_snapshot=snapshot is not None)
         _root_of(config)  # Refuses before anything of a blank cluster is written.
@@ -197,6 +200,7 @@ def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entrop
         snapshot_size=snapshot.size if snapshot is not None else 0,
         recovered=recovered,
         acknowledgements=acknowledgements,
+        archive=archive,
         bootstrap=bootstrap,
     )
 
@@ -272,6 +276,7 @@ def _refuse_leftovers(storage: Storage, paths: GroupPaths, *, has_snapshot: bool
             journal=has_entries,
             snapshot=has_snapshot,
             acknowledgements=storage.exists(paths.acknowledgements),
+            archive=storage.exists(paths.archive) and bool(storage.list(paths.archive)),
         )
     )
 

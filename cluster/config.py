@@ -192,6 +192,9 @@ class NodeConfig:
     `members` lists every member of a cluster, this one included; empty for a node of its own. Times are in consensus ticks of
     10 ms.
 
+    With `retain_history` what a checkpoint takes out of the log is kept until every replica has it; above `archive_limit` bytes
+    (0: no limit) a warning names who does not.
+
     `root` is None when nobody configured it: a node that only this machine reaches then starts with `iggy` / `iggy`, any
     other one refuses to start a blank cluster (D-01).
     """
@@ -216,9 +219,10 @@ class NodeConfig:
     view_probe_attempts_max: int = 5
     repair_retry_ticks: int = 100
     acknowledgement_interval_milliseconds: int = 500
+    retain_history: bool = False
+    archive_limit: int = 1 << 30
     digest_interval: int = 1000
     """Ops between two comparisons of the state with that of the other members (D-17); the same on all of them."""
-
     arrangement: tuple[tuple[str, str], ...] = (
         ("bus", "io"),
         ("client_table", "core"),

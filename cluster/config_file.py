@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from levrier.cluster.config import Address, ConfigError, LinkSecurity, Member, NodeConfig
-from levrier.cluster.config_values import Kind, Schema, micros, typed
+from levrier.cluster.config_values import Kind, Schema, micros, size, typed
 from levrier.cluster.plugins import Installed, installed, refuse_broken, setups
 
 ENVIRONMENT_PREFIX: Final = "LEVRIER_"
@@ -71,7 +71,7 @@ SCHEMA: Final[Schema] = {
         "journal_slots": Kind.COUNT,
         "repair_retry": Kind.DURATION,
     },
-    "acknowledgements": {"interval": Kind.DURATION},
+    "acknowledgements": {"interval": Kind.DURATION, "retain": Kind.TEXT, "archive_limit": Kind.SIZE},
     "personal_access_token": {
         "max_tokens_per_user": Kind.COUNT,
         "cleaner": {"enabled": Kind.SWITCH, "interval": Kind.DURATION},
@@ -278,6 +278,13 @@ def _ticks(table: Mapping[str, Any], key: str, default: int) -> int:
     return -(-micros(text, key) // (TICK_MILLISECONDS * 1_000))
 
 
+def _retains(table: Mapping[str, Any]) -> bool:
+    retain = table.get("retain", "nothing")
+    if retain not in ("nothing", "history"):
+        raise ConfigError(f'acknowledgements.retain {retain!r}: "history" or "nothing" is expected')
+    return bool(retain == "history")
+
+
 def _milliseconds(table: Mapping[str, Any], key: str, default: int) -> int:
     text = table.get(key)
     return default if text is None else -(-micros(text, key) // 1_000)
@@ -286,7 +293,7 @@ def _milliseconds(table: Mapping[str, Any], key: str, default: int) -> int:
 def _node(settings: Mapping[str, Any], replica: int | None, found: Installed) -> FileConfig:
     default = NodeConfig()
     cluster, metadata = settings.get("cluster", {}), settings.get("metadata", {})
-    tcp = settings.get("tcp", {})
+    tcp, acknowledgements = settings.get("tcp", {}), settings.get("acknowledgements", {})
     nodes = [] if cluster.get("enabled") is False else cluster.get("nodes", [])
     members = tuple(_member(node, index) for index, node in enumerate(nodes))
     own = _own(members, replica)
@@ -313,8 +320,12 @@ def _node(settings: Mapping[str, Any], replica: int | None, found: Installed) ->
         view_probe_attempts_max=cluster.get("view_probe_attempts_max", default.view_probe_attempts_max),
         repair_retry_ticks=_ticks(metadata, "repair_retry", default.repair_retry_ticks),
         acknowledgement_interval_milliseconds=_milliseconds(
-            settings.get("acknowledgements", {}), "interval", default.acknowledgement_interval_milliseconds
+            acknowledgements, "interval", default.acknowledgement_interval_milliseconds
         ),
+        retain_history=_retains(acknowledgements),
+        archive_limit=size(acknowledgements["archive_limit"], "archive_limit")
+        if "archive_limit" in acknowledgements
+        else default.archive_limit,
         security=_security(cluster),
         plugins=running,
         other_plugins=others,

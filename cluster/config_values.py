@@ -17,11 +17,14 @@ class Kind(Enum):
     NUMBER = "a number"
     TEXTS = "a list of texts"
     DURATION = 'a duration such as "5 s" or "500 ms"'
+    SIZE = 'a size such as "10 GiB" or "512 MiB"'
 
 
 Schema: TypeAlias = Mapping[str, Union[Kind, "Schema", tuple["Schema"]]]
 
 _UNITS: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+_SIZE_UNITS: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB)")
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h)")
 
 
@@ -34,6 +37,7 @@ def typed(value: object, kind: Kind, name: str) -> None:
         Kind.NUMBER: isinstance(value, int | float) and not isinstance(value, bool),
         Kind.TEXTS: isinstance(value, list) and all(isinstance(each, str) for each in value),
         Kind.DURATION: isinstance(value, str),
+        Kind.SIZE: isinstance(value, str),
     }[kind]
     if not fits:
         shown = "" if "secret" in name else f" {value!r}"
@@ -41,6 +45,9 @@ def typed(value: object, kind: Kind, name: str) -> None:
     if kind is Kind.DURATION:
         assert isinstance(value, str)
         micros(value, name)
+    if kind is Kind.SIZE:
+        assert isinstance(value, str)
+        size(value, name)
 
 
 def micros(text: str, name: str) -> int:
@@ -50,3 +57,11 @@ def micros(text: str, name: str) -> int:
     if not parts or _PART.sub("", stripped).strip():
         raise ConfigError(f"{name} {text!r}: {Kind.DURATION.value} is expected")
     return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def size(text: str, name: str) -> int:
+    """A size in bytes. Raises `ConfigError`."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ConfigError(f"{name} {text!r}: {Kind.SIZE.value} is expected")
+    return int(float(found[1]) * _SIZE_UNITS[found[2]])

@@ -145,6 +145,8 @@ def wire_acknowledgements(config: NodeConfig, booted: Booted, runtime: Runtime) 
         bus=bus,
         replicas=bus if config.replica_count > 1 else None,
         interval_milliseconds=config.acknowledgement_interval_milliseconds,
+        journal=runtime.address("journal") if booted.archive is not None else None,
+        archive_limit=config.archive_limit,
     )
 
 

@@ -139,7 +139,13 @@ def _wire_disk(config: NodeConfig, booted: Booted, runtime: Runtime, storage: St
     consensus, checkpoint = runtime.address("consensus"), runtime.address("checkpoint")
     is_member = config.replica_count > 1
     JournalActor.start(
-        name="journal", runtime=runtime, journal=booted.journal, consensus=consensus, checkpoint=checkpoint
+        name="journal",
+        runtime=runtime,
+        journal=booted.journal,
+        consensus=consensus,
+        checkpoint=checkpoint,
+        archive=booted.archive,
+        acknowledgements=runtime.address("acknowledgements"),
     )
     SuperblockActor.start(
         name="superblock",

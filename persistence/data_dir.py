@@ -45,6 +45,11 @@ class GroupPaths:
     def acknowledgements(self) -> Path:
         return self.directory / "acknowledgements.bin"
 
+    @property
+    def archive(self) -> Path:
+        """A directory: what left the log and is kept (`levrier.persistence.archive`)."""
+        return self.directory / "archive"
+
 
 class DataDirectory:
     """A data directory that this process holds. `close` gives it back."""

@@ -232,6 +232,17 @@ class SnapshotDamaged(StorageError):
         self.reason = reason
 
 
+class ArchiveDamaged(StorageError):
+    """A segment of the archive is not what was written. The node does without it; the file is left as it is."""
+
+    def __init__(self, *, file: Path | str, reason: str) -> None:
+        super().__init__(
+            file=file,
+            what=f"damaged archive segment: {reason}",
+            next_step="members that lack its operations get a state transfer instead; move the file away to silence this",
+        )
+
+
 class AcknowledgementsDamaged(StorageError):
     """The store of acknowledgements is not what was written. It is never taken for an empty one."""
 

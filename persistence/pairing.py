@@ -75,6 +75,7 @@ def check_presence(
     journal: bool,
     snapshot: bool,
     acknowledgements: bool = False,
+    archive: bool = False,
     journal_file: bool = True,
     commit_max: int = 0,
 ) -> Accept | SuperblockMissing | JournalMissing:
@@ -83,15 +84,21 @@ def check_presence(
     `journal` means a log that holds an entry: without one it counts as absent (D-31). `journal_file` is whether the file
     was there before anybody opened it, since opening creates it; `commit_max` is what the superblock says.
 
-    No file at all is a blank member; a log, a snapshot or acknowledgements without a superblock are damage (birth
-    specification, B-010): what others said of another life of the cluster must not count in this one. A
+    No file at all is a blank member; a log, a snapshot, acknowledgements or an archive without a superblock are
+    damage (birth specification, B-010): what belongs to another life of the cluster must not count in this one. A
     superblock alone is what the very first start leaves when it is cut off. But a log is created before anything commits,
     so once there is a snapshot or a commit point, a missing log is a lost one: an empty log in its place would forget what
     was acknowledged.
     """
     paths = GroupPaths(directory)
-    if not superblock and (journal or snapshot or acknowledgements):
-        beside = paths.snapshot if snapshot else paths.journal if journal else paths.acknowledgements
+    leftovers = (
+        (snapshot, paths.snapshot),
+        (journal, paths.journal),
+        (acknowledgements, paths.acknowledgements),
+        (archive, paths.archive),
+    )
+    beside = next((path for is_there, path in leftovers if is_there), None)
+    if not superblock and beside is not None:
         return SuperblockMissing(file=directory / "superblock.a and .b", beside=beside.name)
     if not journal_file and snapshot:
         return JournalMissing(file=paths.journal, beside=f"{paths.snapshot.name} exists")

@@ -12,8 +12,16 @@ from levrier.actors.acknowledgements import core
 from levrier.actors.acknowledgements import messages as acknowledgements
 from levrier.actors.acknowledgements.core import AcknowledgementEffect, AcknowledgementsCore, Identity
 from levrier.actors.acknowledgements.evidence import evidence
-from levrier.actors.acknowledgements.report import report
-from levrier.actors.bus.messages import Broadcast, HistoryChanged, PeerAdmitted, ReplicaFrame, SendToReplica
+from levrier.actors.acknowledgements.report import blockers, report, size_text
+from levrier.actors.bus.messages import (
+    Broadcast,
+    HistoryChanged,
+    KeptHistory,
+    PeerAdmitted,
+    ReplicaFrame,
+    SendToReplica,
+)
+from levrier.actors.journal.messages import Reclaim
 from levrier.actors.metadata.messages import FrontierApplied, FrontierWanted
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime, Timer
 from levrier.persistence.acknowledgement_store import AcknowledgementStore
@@ -27,7 +35,8 @@ INTERVAL_MILLISECONDS = 500
 class AcknowledgementsActor(NodeActor):
     """One replica. `group` is stamped on its frames; `names` are the node names of its membership, by replica id.
 
-    `replicas` is told only what goes to peers: nothing, on a node of its own.
+    `replicas` is told only what goes to peers: nothing, on a node of its own. `journal` keeps history and is told what may go;
+    None on a node that keeps none. Above `archive_limit` bytes a warning names who blocks; 0 is no limit.
     """
 
     def __init__(
@@ -43,6 +52,8 @@ class AcknowledgementsActor(NodeActor):
         bus: Recipient[HistoryChanged],
         replicas: Recipient[SendToReplica | Broadcast] | None,
         interval_milliseconds: int = INTERVAL_MILLISECONDS,
+        journal: Recipient[Reclaim] | None = None,
+        archive_limit: int = 0,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
         self._identity = identity
@@ -54,6 +65,10 @@ class AcknowledgementsActor(NodeActor):
         self._bus = bus
         self._replicas = replicas
         self._interval_milliseconds = interval_milliseconds
+        self._journal = journal
+        self._archive_limit = archive_limit
+        self._kept: KeptHistory | None = None
+        self._warned = ""
         self._ticker: Timer | None = None
         self._failure = ""
         self._told: HistoryChanged | None = None
@@ -64,6 +79,7 @@ class AcknowledgementsActor(NodeActor):
         self._handlers.on(ReplicaFrame, self._on_frame)
         self._handlers.on(PeerAdmitted, self._on_peer_admitted)
         self._handlers.on(acknowledgements.EvidenceQuery, self._on_evidence_query)
+        self._handlers.on(acknowledgements.ArchiveChanged, self._on_archive_changed)
         self._handlers.seal()
 
     def receive(self, message: object) -> None:
@@ -100,6 +116,26 @@ class AcknowledgementsActor(NodeActor):
                 token=message.token, evidence=evidence(self._core.membership, known), acknowledgements=known
             )
         )
+
+    def _on_archive_changed(self, message: acknowledgements.ArchiveChanged) -> None:
+        """More is kept, or less: what is safe of it goes at once, and what is not is shown."""
+        self._kept = KeptHistory(
+            first_op=message.first_op,
+            last_op=message.last_op,
+            segments=message.segments,
+            size=message.size,
+            limit=self._archive_limit,
+        )
+        self._reclaim()
+        self._show()
+
+    def _reclaim(self) -> None:
+        """Have deleted what every required replica durably has, as far as the stored statements prove it."""
+        if self._journal is None or self._kept is None or not self._kept.segments:
+            return
+        found = evidence(self._core.membership, self._store.all())
+        if isinstance(found, acknowledgements.SafeThrough):
+            self._journal.tell(Reclaim(frontier=found.frontier))
 
     # Effects.
 
@@ -142,6 +178,7 @@ class AcknowledgementsActor(NodeActor):
         for acknowledgement, is_kept in zip(effect.acknowledgements, kept, strict=True):
             if not is_kept:
                 self._log.debug("an acknowledgement of {} goes backwards, dropped", acknowledgement.replica_id)
+        self._reclaim()
         self._show()
 
     def _refused(self, effect: core.Refused) -> None:
@@ -160,7 +197,28 @@ class AcknowledgementsActor(NodeActor):
             own=self._identity.replica_id,
             names=self._names,
             refused=self._core.refusals,
+            kept=self._kept,
         )
         if told != self._told:
             self._told = told
             self._bus.tell(told)
+            self._warn(told)
+
+    def _warn(self, told: HistoryChanged) -> None:
+        """Say when more is kept than the limit, and who is waited for; again when that is somebody else."""
+        kept = told.kept
+        if kept is None or not kept.is_over_limit:
+            if self._warned:
+                self._warned = ""
+                self._log.info("the history that is kept is within acknowledgements.archive_limit again")
+            return
+        waited_for = ", ".join(each.node or each.replica_id for each in told.replicas if each.blocks_from)
+        if self._warned != (waited_for or "nobody"):
+            self._warned = waited_for or "nobody"
+            self._log.warning(
+                "{} of history are kept, more than acknowledgements.archive_limit ({}); nothing of it is deleted before "
+                "everybody has it; blocked by {}",
+                size_text(kept.size),
+                size_text(kept.limit),
+                blockers(told),
+            )

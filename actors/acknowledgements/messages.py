@@ -51,8 +51,18 @@ class EvidenceQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveChanged:
+    """What the Journal keeps beside its log, in bytes; the ops are 0 when that is nothing."""
+
+    first_op: int
+    last_op: int
+    segments: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
     """One interval has passed."""
 
 
-Command = ReplicaFrame | PeerAdmitted | FrontierApplied | EvidenceQuery | Tick
+Command = ReplicaFrame | PeerAdmitted | FrontierApplied | EvidenceQuery | ArchiveChanged | Tick

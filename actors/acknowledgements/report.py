@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from levrier.actors.acknowledgements.evidence import evidence, required_union
 from levrier.actors.acknowledgements.messages import SafeThrough
-from levrier.actors.bus.messages import HistoryChanged, ReplicaHistory
+from levrier.actors.bus.messages import HistoryChanged, KeptHistory, ReplicaHistory
 from levrier.wire.acknowledgement import Acknowledgement
 
 
@@ -15,6 +15,7 @@ def report(
     own: str,
     names: Mapping[str, str],
     refused: int,
+    kept: KeptHistory | None = None,
 ) -> HistoryChanged:
     """What is durably known, for status. `names` are the node names of this node's membership, by replica id.
 
@@ -49,4 +50,19 @@ def report(
         applied=applied,
         replicas=tuple(replicas),
         frames_refused=refused,
+        kept=kept,
     )
+
+
+def blockers(told: HistoryChanged) -> str:
+    """Who holds reclaiming back, and from which op, in words."""
+    found = [f"{each.node or each.replica_id} from op {each.blocks_from}" for each in told.replicas if each.blocks_from]
+    return ", ".join(found) or "nobody"
+
+
+def size_text(size: int) -> str:
+    """Bytes as people say them."""
+    for name, unit in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} bytes"

@@ -5,7 +5,7 @@ Told on every change and kept here, so that a status never waits for a disk.
 
 from collections.abc import Mapping
 
-from levrier.actors.bus.messages import HistoryChanged, ReplicaHistory
+from levrier.actors.bus.messages import HistoryChanged, KeptHistory, ReplicaHistory
 from levrier.actors.bus.queries import Json
 
 
@@ -39,7 +39,20 @@ class HistoryBoard:
             ],
             "replicas": [_replica(each) for each in report.replicas],
             "frames_refused": report.frames_refused,
+            "retain": "nothing" if report.kept is None else "history",
+            "archive": None if report.kept is None else _kept(report.kept),
         }
+
+
+def _kept(kept: KeptHistory) -> Json:
+    return {
+        "first_op": kept.first_op,
+        "last_op": kept.last_op,
+        "segments": kept.segments,
+        "bytes": kept.size,
+        "limit": kept.limit,
+        "over_limit": kept.is_over_limit,
+    }
 
 
 def _replica(each: ReplicaHistory) -> Json:

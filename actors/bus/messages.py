@@ -357,10 +357,27 @@ class ReplicaHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptHistory:
+    """What has left the log and is kept until everybody has it; sizes in bytes, a `limit` of 0 is none."""
+
+    first_op: int
+    last_op: int
+    segments: int
+    size: int
+    limit: int
+
+    @property
+    def is_over_limit(self) -> bool:
+        """Whether more is kept than the limit; it is kept all the same."""
+        return 0 < self.limit < self.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryChanged:
     """What the durable statements of all replicas permit now (acknowledgements 3), for status.
 
-    `safe_op`: every required replica has durably applied everything up to it; None while some have said nothing.
+    `safe_op`: every required replica has durably applied everything up to it; None while some have said nothing. `kept` is
+    None on a node that keeps no history.
     """
 
     safe_op: int | None
@@ -368,6 +385,7 @@ class HistoryChanged:
     applied: int
     replicas: tuple[ReplicaHistory, ...]
     frames_refused: int
+    kept: KeptHistory | None = None
 
 
 Answer = (

@@ -100,6 +100,7 @@ class ConsensusActor(NodeActor):
         self._handlers.on(consensus.AbstainersChanged, self._on_abstainers_changed)
         self._handlers.on(consensus.StandingWanted, self._on_standing_wanted)
         self._handlers.on(consensus.SubmitOwn, self._on_submit_own)
+        self._handlers.on(consensus.ArchiveReaches, self._on_archive_reaches)
         self._handlers.seal()
         self._executors = self._executions()
 
@@ -230,6 +231,9 @@ class ConsensusActor(NodeActor):
 
     def _on_abstainers_changed(self, message: consensus.AbstainersChanged) -> None:
         self._execute(self._replica.on_abstainers_changed(message.replicas))
+
+    def _on_archive_reaches(self, message: consensus.ArchiveReaches) -> None:
+        self._execute(self._replica.on_archive_reaches(message.first_op))
 
     def _on_standing_wanted(self, message: consensus.StandingWanted) -> None:
         self._execute(self._replica.on_standing_wanted(message))

@@ -115,6 +115,13 @@ class ViewPersistFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveReaches:
+    """What has left the log can still be read from this op on, up to where the log begins; 0: nothing of it can."""
+
+    first_op: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointDone:
     """Snapshot durable, superblock names it, log drained up to `op - 1`. Sizes in bytes."""
 
@@ -304,4 +311,5 @@ Command = (
     | AbstainersChanged
     | StandingWanted
     | SubmitOwn
+    | ArchiveReaches
 )

@@ -315,6 +315,11 @@ class Replica:
         self._state.abstaining = replicas
         return self._done()
 
+    def on_archive_reaches(self, first_op: int) -> list[Effect]:
+        """The journal keeps entries below the log from this op on; 0: none."""
+        self._state.archive_first_op = first_op
+        return self._done()
+
     def on_standing_wanted(self, wanted: StandingWanted) -> list[Effect]:
         """The member-state actor wants to know how far this replica is."""
         standing.answer(self._state, wanted)

@@ -1,5 +1,6 @@
 """Serving entries to a peer that repairs itself (section 10).
 
+What has left the log and is kept in the archive is served like the log itself; it was applied here, so it is proven.
 Only what is proven is served: a replica that hands out an entry says that it belongs to its view (D-16), and one that is
 Normal serves what is not committed only to who asks in the same view. The journal reads them; they leave as they stand.
 """
@@ -28,7 +29,7 @@ def receive_request(state: ReplicaState, header: RequestPreparesHeader) -> None:
     if state.is_transferring or state.status is Status.RECOVERING or len(state.reads) >= READS_MAX:
         return
     to_op = served_to(state, header.to_op)
-    from_op = max(header.from_op, state.mirror.snapshot_op + 1)
+    from_op = max(header.from_op, _floor(state))
     if from_op > header.from_op:
         _reply(state, header.replica, header.nonce, RANGE_EVICTED, from_op)
     until = min(to_op, from_op + REPAIR_OPS_MAX - 1)
@@ -55,9 +56,9 @@ def serve(state: ReplicaState, request: PendingRead, prepares: tuple[Prepare, ..
     last = request.asked_from - 1
     for prepare in prepares:
         header = prepare.header
-        if not _is_servable(state, header.op, same_view=request.view == state.view) or not state.mirror.holds(
-            header.op, header.checksum
-        ):
+        if not _is_servable(state, header.op, same_view=request.view == state.view):
+            break
+        if not _has_left(state, header.op) and not state.mirror.holds(header.op, header.checksum):
             break
         state.effects.append(Send(request.peer, to_repair(prepare.frame)))
         last = header.op
@@ -71,7 +72,20 @@ def _last_servable(state: ReplicaState, from_op: int, to_op: int, *, same_view: 
     return op
 
 
+def _floor(state: ReplicaState) -> int:
+    """The lowest op that can be served."""
+    log_begins = state.mirror.snapshot_op + 1
+    return min(log_begins, state.archive_first_op) if state.archive_first_op else log_begins
+
+
+def _has_left(state: ReplicaState, op: int) -> bool:
+    """Whether the op has left the log and is kept in the archive."""
+    return 0 < state.archive_first_op <= op <= state.mirror.snapshot_op
+
+
 def _is_servable(state: ReplicaState, op: int, *, same_view: bool) -> bool:
+    if _has_left(state, op):
+        return True
     if op in state.unverified or not state.mirror.is_durable(op):
         return False
     return op <= state.commit_max or state.status is Status.VIEW_CHANGE or same_view

@@ -340,6 +340,8 @@ class ReplicaState:
     unsettled: dict[tuple[int, int], Unsettled] = field(default_factory=dict)
     """By client and request number."""
 
+    archive_first_op: int = 0
+    """From which op on entries that have left the log can still be read; 0: none can."""
     ticks: int = 0
     disk_waiting_since: int | None = None
     """The tick of the last durable progress while something is owed by the disk; None when nothing is (D-15)."""

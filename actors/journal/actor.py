@@ -14,10 +14,13 @@ from typing import Final
 
 from loguru import logger
 
+from levrier.actors.acknowledgements.messages import ArchiveChanged
 from levrier.actors.checkpoint import messages as checkpoint
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.journal import messages as journal
+from levrier.actors.journal.archiving import Archiving, Kept
 from levrier.actors.runtime import ExitStatus, FatalReason, Handlers, NodeActor, Recipient, Runtime
+from levrier.persistence.archive import Archive
 from levrier.persistence.errors import StorageError
 from levrier.persistence.journal import PrepareJournal
 from levrier.persistence.journal_drain import DrainSession
@@ -37,7 +40,8 @@ _Batch = list[journal.Append]
 class JournalActor(NodeActor):
     """Owns an open `journal`, which it closes at its end.
 
-    With `pause_milliseconds` 0 the next step of a drain is told at once.
+    With `pause_milliseconds` 0 the next step of a drain is told at once. With an `archive`, what a drain removes is kept there
+    first, and is still read; `acknowledgements` is told how much that is.
     """
 
     def __init__(
@@ -49,12 +53,17 @@ class JournalActor(NodeActor):
         consensus: Recipient[consensus.Command],
         checkpoint: Recipient[checkpoint.Command],
         pause_milliseconds: int = PAUSE_MILLISECONDS,
+        archive: Archive | None = None,
+        acknowledgements: Recipient[ArchiveChanged] | None = None,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
         self._journal = journal
         self._consensus = consensus
         self._checkpoint = checkpoint
         self._pause_milliseconds = pause_milliseconds
+        self._archiving = None if archive is None else Archiving(archive, journal)
+        self._acknowledgements = acknowledgements
+        self._kept: Kept | None = None
         self._drains: deque[int] = deque()
         self._session: DrainSession | None = None
         self._attempt = 0
@@ -72,6 +81,14 @@ class JournalActor(NodeActor):
         """Handle one command."""
         self._handlers.dispatch(message)
 
+    def on_start(self) -> None:
+        """Say what is kept, and go on with the drain that a crash has left undone: what it removes is kept first."""
+        if self._archiving is None:
+            return
+        self._tell_kept()
+        if self._archiving.owed:
+            self._on_drain(journal.Drain(up_to=self._archiving.owed))
+
     def on_batch_end(self) -> None:
         """Write what has gathered, then do the step of a drain that is due."""
         self._flush()
@@ -82,6 +99,8 @@ class JournalActor(NodeActor):
     def on_stop(self) -> None:
         """Abort a drain: the log is complete without it, and the next checkpoint drains again. Leave the log marked as durable, so that the next boot takes no damage in it for a torn tail (D-24)."""
         self._abort_drain()
+        if self._archiving is not None:
+            self._archiving.close()
         self._write_mark()
         self._journal.close()
 
@@ -129,7 +148,8 @@ class JournalActor(NodeActor):
         session = self._session
         try:
             if session is None:
-                self._session = self._journal.begin_drain(up_to)
+                if self._has_kept(up_to):
+                    self._session = self._journal.begin_drain(up_to)
             elif session.ready:
                 self._tell_drained(session.finish(), up_to)
             else:
@@ -140,10 +160,38 @@ class JournalActor(NodeActor):
         if self._drains or self._release_due:
             self._tell_continue()
 
+    def _has_kept(self, up_to: int) -> bool:
+        """Whether what the drain will remove is kept; if not, a piece of it is by now."""
+        if self._archiving is None:
+            return True
+        if not self._archiving.step(up_to):
+            return False
+        self._tell_kept()
+        return True
+
+    def _tell_kept(self) -> None:
+        """Tell those who care what the archive holds, if that has changed."""
+        assert self._archiving is not None
+        kept, before = self._archiving.kept(), self._kept
+        if kept == before:
+            return
+        self._kept = kept
+        if before is None or kept.first_op != before.first_op:
+            self._consensus.tell(consensus.ArchiveReaches(first_op=kept.first_op))
+        if self._acknowledgements is not None:
+            self._acknowledgements.tell(kept.archive)
+
+    def _on_reclaim(self, message: journal.Reclaim) -> None:
+        assert self._archiving is not None, "without an archive there is nothing to reclaim"
+        if self._archiving.reclaim(message.frontier):
+            self._tell_kept()
+
     def _tell_drained(self, removed: int, up_to: int) -> None:
         log_size = self._journal.size
         logger.debug("{} entries up to op {} left the log, {} bytes are in use", removed, up_to, log_size)
         self._release_due = True
+        if self._archiving is not None:
+            self._tell_kept()
         self._end_drain(checkpoint.Drained(up_to=up_to, log_size=log_size))
 
     def _end_drain(self, answer: checkpoint.Drained | checkpoint.DrainFailed) -> None:
@@ -241,12 +289,22 @@ class JournalActor(NodeActor):
         """The entry of an op; None, with a line in the log, when it cannot be read."""
         header = self._journal.header(op)
         if header is None:
-            return None
+            return self._kept_entry(op)
         try:
             return self._journal.entry_at(header)
         except StorageError as error:
             logger.warning("op {} cannot be read from the log: {}", op, error)
             return None
+
+    def _kept_entry(self, op: int) -> Prepare | None:
+        """The entry of an op that has left the log, as long as everything from it on is kept."""
+        kept = self._kept
+        if self._archiving is None or kept is None or not kept.first_op or op < kept.first_op:
+            return None
+        prepare = self._archiving.entry(op)
+        if prepare is None:
+            self._tell_kept()  # It may be damaged, and the archive reaches less far now.
+        return prepare
 
     def _write_mark(self) -> None:
         """A mark that is not written costs nothing but the exactness of the next scan, so it fails nobody."""
@@ -267,6 +325,7 @@ def _handlers(actor: JournalActor) -> Handlers:
     handlers.on(journal.Drain, actor._on_drain)
     handlers.on(journal.ContinueDrain, actor._on_continue_drain)
     handlers.on(journal.Truncate, actor._on_truncate)
+    handlers.on(journal.Reclaim, actor._on_reclaim)
     handlers.on(journal.Tick, actor._on_tick)
     handlers.seal()
     return handlers

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from levrier.actors.runtime import Recipient
+from levrier.wire.acknowledgement import Frontier
 from levrier.wire.frozen import quick_init
 from levrier.wire.prepare import Prepare
 
@@ -21,7 +22,10 @@ class Append:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """Read the entries from `from_op` to `to_op`, as far as they are there without a gap. Answered by Entries."""
+    """Read the entries from `from_op` to `to_op`, as far as they are there without a gap. Answered by Entries.
+
+    What has left the log and is kept in the archive counts as there.
+    """
 
     from_op: int
     to_op: int
@@ -53,6 +57,13 @@ class Truncate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaim:
+    """Every replica that is required has durably applied everything that the frontier represents: delete what lies below."""
+
+    frontier: Frontier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
     """A moment has passed: write a durable mark if the log has been idle since the last batch (D-24)."""
 
@@ -65,4 +76,4 @@ class Entries:
     prepares: tuple[Prepare, ...]
 
 
-Command = Append | Read | Drain | ContinueDrain | Truncate | Tick
+Command = Append | Read | Drain | ContinueDrain | Truncate | Reclaim | Tick

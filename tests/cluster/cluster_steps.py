@@ -30,8 +30,9 @@ class SteppedCluster(SimulatedCluster):
         policy: LinkPolicy | None = None,
         journal_slots: int = 256,
         plugins: tuple[PluginSetup, ...] = NodeConfig().plugins,
+        **settings: Any,
     ) -> None:
-        config = replace(cluster_config(count, journal_slots=journal_slots), plugins=plugins)
+        config = replace(cluster_config(count, journal_slots=journal_slots), plugins=plugins, **settings)
         super().__init__(seed, config, policy=policy)
 
 

@@ -1,0 +1,105 @@
+"""Moving what a drain is about to remove into the archive, in short steps, and what the neighbours are told of it.
+
+Used by the Journal actor alone, in its mailbox: before a drain begins, everything that it will remove is durably in the archive
+(acknowledgements 5). A failure fails the drain, so nothing is dropped that is not kept. Knows no evidence: what may go is told.
+"""
+
+from dataclasses import dataclass
+
+from loguru import logger
+
+from levrier.actors.acknowledgements.messages import ArchiveChanged
+from levrier.persistence.archive import Archive, ArchiveSession
+from levrier.persistence.errors import StorageError
+from levrier.persistence.journal import PrepareJournal
+from levrier.wire.acknowledgement import Frontier
+from levrier.wire.prepare import Prepare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What there is to tell. `first_op` is the lowest op from which archive and log hold everything, 0 if there is none."""
+
+    first_op: int
+    archive: ArchiveChanged
+
+
+class Archiving:
+    """One archive beside one log."""
+
+    def __init__(self, archive: Archive, journal: PrepareJournal) -> None:
+        self._archive = archive
+        self._journal = journal
+        self._session: ArchiveSession | None = None
+        self._up_to = 0
+        for text in archive.damaged:
+            logger.error("{}", text)
+
+    @property
+    def owed(self) -> int:
+        """The drain that a crash has left undone: up to which op, 0 if none."""
+        up_to = self._journal.snapshot_op - 1
+        return up_to if self._journal.holds_any_up_to(up_to) else 0
+
+    def step(self, up_to: int) -> bool:
+        """Take in a piece of what the log holds up to this op. True when all of it is durable. Raises `StorageError`."""
+        if self._session is None or self._up_to != up_to:
+            self.abort()
+            self._session, self._up_to = self._archive.begin(self._journal, up_to), up_to
+        session = self._session
+        try:
+            is_done = session.step()
+        except StorageError:
+            self._session = None
+            raise
+        for text in session.take_lost():
+            logger.error("{}", text)
+        if is_done:
+            self._session = None
+        return is_done
+
+    def abort(self) -> None:
+        """Give up what is under way; it is taken in with the next drain."""
+        if self._session is not None:
+            self._session.abort()
+            self._session = None
+
+    def close(self) -> None:
+        """The end."""
+        self.abort()
+        self._archive.close()
+
+    def reclaim(self, frontier: Frontier) -> int:
+        """Delete what everybody has, give the number of segments. A failure is logged; the rest goes another time."""
+        try:
+            count = self._archive.reclaim(frontier)
+        except StorageError as error:
+            logger.warning("history that is safe to reclaim was not deleted, tried again: {}", error)
+            return 0
+        if count:
+            logger.info("{} segments of history are reclaimed, {} bytes are kept", count, self._archive.size)
+        return count
+
+    def entry(self, op: int) -> Prepare | None:
+        """The kept entry of an op; None, with a line in the log, when it cannot be read."""
+        try:
+            return self._archive.entry(op)
+        except StorageError as error:
+            logger.error("op {} cannot be read from the archive: {}", op, error)
+            return None
+
+    def kept(self) -> Kept:
+        """How it stands."""
+        archive = self._archive
+        following = self._journal.header(archive.last_op + 1)
+        end = archive.end
+        adjoins = following is not None and end is not None and following.parent == end.last_checksum
+        return Kept(
+            first_op=archive.first_op if adjoins else 0,
+            archive=ArchiveChanged(
+                first_op=archive.segments[0].first_op if archive.segments else 0,
+                last_op=archive.last_op,
+                segments=len(archive.segments),
+                size=archive.size,
+            ),
+        )
