@@ -212,10 +212,6 @@ class PrepareJournal:
         """The header below; None for op 0."""
         return self.header(header.op - 1) if header.op else None
 
-    def holds_any_up_to(self, op: int) -> bool:
-        """Whether there is an entry at or below `op`."""
-        return op > 0 and self._index.holds_any_up_to(op)
-
     def headers_from(self, op: int) -> list[PrepareHeader]:
         """Every indexed header at or above `op`, ascending; gaps are possible."""
         return sorted((each for each in self._index.headers if each is not None and each.op >= op), key=_op)

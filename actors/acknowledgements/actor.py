@@ -5,6 +5,7 @@ keeps it, and what follows from it goes to whoever asks and, on every change, to
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from loguru import logger
 
@@ -29,7 +30,9 @@ from levrier.persistence.errors import StorageError
 from levrier.wire.acknowledgement import COMMAND
 from levrier.wire.replica_headers import ExtensionHeader
 
-INTERVAL_MILLISECONDS = 500
+INTERVAL_MILLISECONDS: Final = 500
+WARNING_TICKS: Final = 4
+"""Intervals for which the same replicas must have been waited for before a warning names them."""
 
 
 class AcknowledgementsActor(NodeActor):
@@ -69,6 +72,8 @@ class AcknowledgementsActor(NodeActor):
         self._archive_limit = archive_limit
         self._kept: KeptHistory | None = None
         self._warned = ""
+        self._waited_for = ""
+        self._waited_ticks = 0
         self._ticker: Timer | None = None
         self._failure = ""
         self._told: HistoryChanged | None = None
@@ -98,6 +103,7 @@ class AcknowledgementsActor(NodeActor):
 
     def _on_tick(self, _message: acknowledgements.Tick) -> None:
         self._execute(self._core.on_tick())
+        self._warn()
 
     def _on_applied(self, message: FrontierApplied) -> None:
         self._execute(self._core.on_applied(message, now_ms=self.runtime.clock.now_micros() // 1_000))
@@ -202,23 +208,27 @@ class AcknowledgementsActor(NodeActor):
         if told != self._told:
             self._told = told
             self._bus.tell(told)
-            self._warn(told)
 
-    def _warn(self, told: HistoryChanged) -> None:
-        """Say when more is kept than the limit, and who is waited for; again when that is somebody else."""
-        kept = told.kept
-        if kept is None or not kept.is_over_limit:
+    def _warn(self) -> None:
+        """Say when more is kept than the limit, and who is waited for; again when that is somebody else.
+
+        Only of what lasted: statements are always a little behind a log that grows, and that is no reason to worry anybody.
+        """
+        told = self._told
+        if told is None or told.kept is None or not told.kept.is_over_limit:
             if self._warned:
-                self._warned = ""
                 self._log.info("the history that is kept is within acknowledgements.archive_limit again")
+            self._warned = self._waited_for = ""
             return
         waited_for = ", ".join(each.node or each.replica_id for each in told.replicas if each.blocks_from)
-        if self._warned != (waited_for or "nobody"):
-            self._warned = waited_for or "nobody"
+        self._waited_ticks = self._waited_ticks + 1 if waited_for == self._waited_for else 0
+        self._waited_for = waited_for
+        if waited_for and self._waited_ticks >= WARNING_TICKS and waited_for != self._warned:
+            self._warned = waited_for
             self._log.warning(
                 "{} of history are kept, more than acknowledgements.archive_limit ({}); nothing of it is deleted before "
                 "everybody has it; blocked by {}",
-                size_text(kept.size),
-                size_text(kept.limit),
+                size_text(told.kept.size),
+                size_text(told.kept.limit),
                 blockers(told),
             )

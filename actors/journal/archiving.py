@@ -39,7 +39,8 @@ class Archiving:
     def owed(self) -> int:
         """The drain that a crash has left undone: up to which op, 0 if none."""
         up_to = self._journal.snapshot_op - 1
-        return up_to if self._journal.holds_any_up_to(up_to) else 0
+        lowest = next((header.op for header in self._journal.headers_from(1)), up_to + 1)
+        return up_to if lowest <= up_to else 0
 
     def step(self, up_to: int) -> bool:
         """Take in a piece of what the log holds up to this op. True when all of it is durable. Raises `StorageError`."""

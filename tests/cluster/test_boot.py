@@ -16,6 +16,7 @@ from levrier.cluster.boot import Booted, BootRefused, boot
 from levrier.cluster.config import NodeConfig
 from levrier.cluster.simulate.cluster import cheap_hash
 from levrier.persistence.acknowledgement_store import AcknowledgementStore
+from levrier.persistence.archive_format import segment_name
 from levrier.persistence.pairing import Pairing
 from levrier.persistence.simulated_storage import Crashed, SimulatedStorage, Tear
 from levrier.persistence.snapshot import read_payload, trailer
@@ -131,6 +132,15 @@ def test_acknowledgements_without_a_superblock_refuse() -> None:
     disk = Disk()
     AcknowledgementStore.open(disk.storage, PATHS.acknowledgements).record(STATEMENT)
     assert "missing although acknowledgements.bin exists" in refused(disk)
+
+
+def test_an_archive_without_a_superblock_refuses() -> None:
+    """History of another life of the cluster; an empty directory is none."""
+    disk = Disk()
+    disk.storage.make_directory(PATHS.archive)
+    start(disk.storage.copy(Random(1))).close()
+    disk.storage.open(PATHS.archive / segment_name(1), create=True)
+    assert "missing although archive exists" in refused(disk)
 
 
 def test_damaged_acknowledgements_refuse_with_their_path() -> None:

@@ -36,6 +36,8 @@ journal_slots = 1024
 repair_retry = "500ms"
 [acknowledgements]
 interval = "250 ms"
+retain = "history"
+archive_limit = "1.5 GiB"
 
 [system]
 path = "/var/lib/levrier"
@@ -69,6 +71,7 @@ def test_a_member_of_three(tmp_path: Path) -> None:
     assert (node.heartbeat_ticks, node.view_change_ticks, node.repair_retry_ticks) == (200, 500, 50)
     assert (node.journal_slots, node.prepare_queue_depth) == (1024, 64)
     assert node.acknowledgement_interval_milliseconds == 250
+    assert (node.retain_history, node.archive_limit) == (True, 3 << 29)
     assert node.security.secret == b"hush"
     assert node.data == Path("/var/lib/levrier/node-1")
 
@@ -132,6 +135,13 @@ def test_the_environment_adds_a_node(tmp_path: Path) -> None:
         ("[metadata]\njournal_slots = -1", "journal_slots -1: a whole number"),
         ("[metadata]\njournal_slots = 1", "journal_slots 1: 256 to 1048576"),
         ("[cluster]\nheartbeat_timeout = '5'", "a duration such as"),
+        ("[acknowledgements]\ninterval = '1 ms'", "acknowledgements.interval 1: 10 or more"),
+        ("[acknowledgements]\nretain = 'all'", 'acknowledgements.retain .all.: "history" or "nothing" is expected'),
+        (
+            "[acknowledgements]\narchive_limit = '5 GB'",
+            'acknowledgements.archive_limit .5 GB.: a size such as "10 GiB"',
+        ),
+        ("[acknowledgements]\narchive_limit = 5", "acknowledgements.archive_limit 5: a size such as"),
         ("[cluster]\nheartbeat_timeout = '100ms'", "heartbeat_timeout 10: 200 or more"),
         ("[cluster]\nshared_secret = 4", "^(?!.*4:).*shared_secret: a text is expected"),
         ("[cluster]\nshared_secret = 'a'\nshared_secret_file = 'b'", "both set: keep one"),

@@ -329,3 +329,39 @@ def test_a_failed_append_of_a_repaired_entry_is_no_end() -> None:
     effects = elect.on_append_failed([position(chain[0], 1)], "io")
     assert of_type(effects, Truncate) == [Truncate(1)]
     assert not elect.state.failed
+
+
+def test_what_left_the_log_and_is_kept_is_served_like_the_log() -> None:
+    """Acknowledgements 5: nothing is gone for whoever lacks an op that the archive reaches."""
+    chain = sealed_chain(from_op=1, to_op=8)
+    server = member(0, chain=chain[4:], commit=8, snapshot_op=5)
+    server.on_archive_reaches(1)
+    effects = server.on_frame(request(1, 3, 8), b"")
+    assert sent_of(effects, RepairRangeReplyHeader) == []
+    assert of_type(effects, Read) == [Read(3, 8)]
+    frames = [effect.frame for effect in of_type(server.on_entries(chain[2:]), Send)]
+    assert [Prepare.decode(frame) for frame in frames[:-1]] == list(chain[2:])
+    assert frames[-1][60] == REPAIR_DONE
+
+
+@pytest.mark.parametrize(("first_op", "evicted"), [(4, 4), (0, 6)])
+def test_what_the_archive_does_not_reach_is_gone(first_op: int, evicted: int) -> None:
+    chain = sealed_chain(from_op=1, to_op=8)
+    server = member(0, chain=chain[4:], commit=8, snapshot_op=5)
+    server.on_archive_reaches(1)
+    server.on_archive_reaches(first_op)
+    effects = server.on_frame(request(1, 2, 8), b"")
+    [(_, header)] = sent_of(effects, RepairRangeReplyHeader)
+    assert isinstance(header, RepairRangeReplyHeader)
+    assert (header.command, header.op) == (RANGE_EVICTED, evicted)
+    assert of_type(effects, Read) == [Read(evicted, 8)]
+
+
+def test_an_entry_of_the_archive_that_cannot_be_read_ends_the_answer() -> None:
+    chain = sealed_chain(from_op=1, to_op=8)
+    server = member(0, chain=chain[4:], commit=8, snapshot_op=5)
+    server.on_archive_reaches(1)
+    server.on_frame(request(1, 1, 8), b"")
+    [(_, header)] = sent_of(server.on_entries(chain[:2]), RepairRangeReplyHeader)
+    assert isinstance(header, RepairRangeReplyHeader)
+    assert (header.command, header.op) == (REPAIR_DONE, 2)

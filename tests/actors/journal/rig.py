@@ -7,11 +7,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from levrier.actors.acknowledgements.messages import ArchiveChanged
 from levrier.actors.checkpoint import messages as checkpoint
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.journal import messages as journal
 from levrier.actors.journal.actor import JournalActor
 from levrier.actors.runtime import Address, Probe, Runtime, SteppedRuntime
+from levrier.persistence.archive import Archive
 from levrier.persistence.journal import PrepareJournal
 from levrier.persistence.simulated_storage import SimulatedStorage
 from levrier.persistence.storage import Storage
@@ -112,18 +114,25 @@ class JournalRig:
         slots: int = SLOTS,
         consensus_recipient: Any = None,
         pause_milliseconds: int = 0,
+        keeps_history: bool = False,
     ) -> None:
         self.runtime = SteppedRuntime(seed=seed)
         self.storage = storage if storage is not None else new_storage(seed)
         self.consensus: Probe[consensus.Command] = Probe("consensus")
         self.checkpoint: Probe[checkpoint.Command] = Probe("checkpoint")
         self.reader: Probe[journal.Entries] = Probe("reader")
+        self.acknowledgements: Probe[ArchiveChanged] = Probe("acknowledgements")
+        self.archive = (
+            Archive.open(self.storage, DIRECTORY / "archive", group=METADATA_GROUP) if keeps_history else None
+        )
         self.address = start(
             self.runtime,
             open_journal(self.storage, snapshot_op=snapshot_op, slots=slots),
             consensus_recipient=self.consensus if consensus_recipient is None else consensus_recipient,
             checkpoint_recipient=self.checkpoint,
             pause_milliseconds=pause_milliseconds,
+            archive=self.archive,
+            acknowledgements=self.acknowledgements,
         )
 
     def tell(self, *commands: journal.Command) -> None:
@@ -159,6 +168,8 @@ def start(
     consensus_recipient: Any,
     checkpoint_recipient: Any,
     pause_milliseconds: int = 0,
+    archive: Archive | None = None,
+    acknowledgements: Any = None,
 ) -> Address[journal.Command]:
     """Start the actor and give its address."""
     JournalActor.start(
@@ -168,5 +179,7 @@ def start(
         consensus=consensus_recipient,
         checkpoint=checkpoint_recipient,
         pause_milliseconds=pause_milliseconds,
+        archive=archive,
+        acknowledgements=acknowledgements,
     )
     return runtime.address("journal")
