@@ -42,6 +42,7 @@ from levrier.persistence.journal_format import (
     record_size,
 )
 from levrier.persistence.journal_index import Entry, SlotIndex
+from levrier.persistence.journal_retired import RetiredFile
 from levrier.persistence.journal_rewrite import Rewriter, Source, read_frame, write_zeros
 from levrier.persistence.journal_scan import ScanResult, scan
 from levrier.persistence.journal_space import Space
@@ -87,7 +88,7 @@ class PrepareJournal:
         self._failed_from: int | None = None
         self._dirty = False
         self._drain: DrainSession | None = None
-        self._retired: File | None = None
+        self._retired: RetiredFile | None = None
         self._handing_out = False
         self._cut_offset: int | None = None
         self._cut_bytes = 0
@@ -331,7 +332,7 @@ class PrepareJournal:
             finally:
                 self._handing_out = False
         removed = self.begin_drain(up_to).finish()
-        self.release()
+        self._close_retired()
         return removed
 
     def truncate_from(self, op: int) -> int:
@@ -355,21 +356,19 @@ class PrepareJournal:
             self._failed_from = None
         return removed
 
-    def release(self) -> None:
-        """Close the file that the last rewrite replaced. The disk then frees its blocks, which may take some milliseconds.
-
-        For a moment behind a drain; the next rewrite and `close` do it otherwise.
-        """
-        if self._retired is not None:
-            self._retired.close()
-            self._retired = None
+    def release(self) -> bool:
+        """Free a piece of the file that the last rewrite replaced. True when more is left; `close` frees it otherwise."""
+        is_left = self._retired is not None and self._poison is None and self._retired.release()
+        if not is_left:
+            self._close_retired()
+        return is_left
 
     def close(self) -> None:
         """Close the file. What was appended is durable already; write a durable mark before, if all is well.
 
         A drain that is under way is aborted.
         """
-        self.release()
+        self._close_retired()
         if self._drain is not None:
             self._drain.abort()
         if self._file is not None:
@@ -377,6 +376,11 @@ class PrepareJournal:
             self._file = None
 
     # Inside
+
+    def _close_retired(self) -> None:
+        if self._retired is not None:
+            self._retired.close()
+            self._retired = None
 
     @property
     def _open_file(self) -> File:
@@ -548,7 +552,7 @@ class PrepareJournal:
             rewriter.abort()
             raise
         self._switch(rewriter)
-        self.release()
+        self._close_retired()
 
     def _switch(self, rewriter: Rewriter) -> int:
         """Let the new file take the place of the log, give the number of entries that it has less."""
@@ -557,8 +561,8 @@ class PrepareJournal:
         except StorageError:
             rewriter.abort()
             raise
-        self.release()
-        self._retired = self._file
+        self._close_retired()
+        self._retired = None if self._file is None else RetiredFile(self._file)
         removed = self._index.count - rewriter.index.count
         self._file = rewriter.file
         self._index = rewriter.index

@@ -137,11 +137,10 @@ class JournalActor(NodeActor):
         self._step_due = True
 
     def _step_drain(self) -> None:
-        """Release the file that a drain replaced, or begin the first drain that waits, go on with it, or finish it."""
+        """Release a piece of the file that a drain replaced, or begin the first drain that waits, go on with it, or finish it."""
         if self._release_due:
-            self._release_due = False
-            self._journal.release()
-            if self._drains:
+            self._release_due = self._journal.release()
+            if self._release_due or self._drains:
                 self._tell_continue()
             return
         up_to = self._drains[0]
