@@ -19,22 +19,18 @@ from xxhash import xxh3_64_intdigest
 
 from levrier.persistence.errors import (
     AppendRefused,
-    EntryInvalid,
     InvalidInput,
     JournalBusy,
     JournalDamaged,
     JournalPoisoned,
-    SlotCollision,
     StorageError,
 )
 from levrier.persistence.journal_drain import DrainSession
 from levrier.persistence.journal_format import (
     BATCH_SIZE_MAX,
     CHECK_MASK,
-    ENTRY_SIZE_MAX,
     FILE_HEADER_SIZE,
     KIND_PREPARE,
-    PREPARE_HEADER_SIZE,
     RECORD_HEADER_SIZE,
     encode_durable_mark,
     encode_record_header,
@@ -42,6 +38,7 @@ from levrier.persistence.journal_format import (
     record_size,
 )
 from levrier.persistence.journal_index import Entry, SlotIndex
+from levrier.persistence.journal_refusals import refuse
 from levrier.persistence.journal_retired import RetiredFile
 from levrier.persistence.journal_rewrite import Rewriter, Source, read_frame, write_zeros
 from levrier.persistence.journal_scan import ScanResult, scan
@@ -263,7 +260,7 @@ class PrepareJournal:
         if self._failed_from is not None:
             raise AppendRefused(file=self._path, op=prepares[0].header.op, failed_from=self._failed_from)
         try:
-            self._check(prepares)
+            refuse(prepares, path=self._path, index=self._index, slots=self._slots, snapshot_op=self._snapshot_op)
             placed = self._write(prepares)
         except StorageError:
             self._note_failure(prepares)
@@ -449,25 +446,6 @@ class PrepareJournal:
         self._index.put(header, offset)
         if self._last_op is None or header.op > self._last_op:
             self._last_op = header.op
-
-    def _check(self, prepares: Sequence[Prepare]) -> None:
-        """The refusals of persistence 2.3, before any byte is written."""
-        taken: dict[int, int] = {}
-        for prepare in prepares:
-            header, size = prepare.header, len(prepare.frame)
-            op = header.op
-            if size != header.size or size < PREPARE_HEADER_SIZE:
-                reason = f"{size} bytes, its header says {header.size}"
-                raise EntryInvalid(file=self._path, op=op, reason=reason)
-            if size > ENTRY_SIZE_MAX:
-                reason = f"{size} bytes, at most {ENTRY_SIZE_MAX} fit"
-                raise EntryInvalid(file=self._path, op=op, reason=reason)
-            slot = op % self._slots
-            occupant = self._index.headers[slot]
-            occupant_op = taken.get(slot, -1 if occupant is None else occupant.op)
-            if occupant_op > self._snapshot_op or slot in taken:
-                raise SlotCollision(file=self._path, op=op, occupant=occupant_op, snapshot_op=self._snapshot_op)
-            taken[slot] = op
 
     def _write(self, prepares: Sequence[Prepare]) -> list[tuple[PrepareHeader, int, int]]:
         """Write and sync; gives (header, offset, end of the record) of each."""
