@@ -48,6 +48,7 @@ def wire_plugins(config: NodeConfig, runtime: Runtime, storage: Storage, board: 
         client_table=runtime.address("client_table"),
         metadata=runtime.address("metadata"),
         bus=runtime.address("bus"),
+        acknowledgements=runtime.address("acknowledgements"),
     )
     for plugin in enabled:
         PluginActor.start(name=plugin.actor_name, runtime=runtime, plugin=plugin, host=host)

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 from loguru import logger
 
+from levrier.actors.acknowledgements import messages as acknowledgements_messages
 from levrier.actors.bus import messages as bus_messages
 from levrier.actors.client_table import messages as client_table_messages
 from levrier.actors.consensus import messages as consensus_messages
@@ -167,6 +168,7 @@ class PluginHostActor(NodeActor):
         client_table: Recipient[client_table_messages.Preflight],
         metadata: Recipient[metadata_messages.Question | metadata_messages.PluginQuestion],
         bus: Recipient[bus_messages.PluginCommand],
+        acknowledgements: Recipient[acknowledgements_messages.EvidenceQuery],
     ) -> None:
         super().__init__(name=name, runtime=runtime)
         self._clock = runtime.clock
@@ -177,6 +179,7 @@ class PluginHostActor(NodeActor):
         self._client_table = client_table
         self._metadata = metadata
         self._bus = bus
+        self._acknowledgements = acknowledgements
         self._actors: Mapping[str, Recipient[plugins.Deliver]] = {
             each.name: runtime.address(each.actor_name) for each in enabled
         }
@@ -195,6 +198,7 @@ class PluginHostActor(NodeActor):
         self._handlers.on(plugins.RevocationsAnswer, lambda answer: self._on_answer(answer, answer.revocations))
         self._handlers.on(plugins.MembershipsAnswer, lambda answer: self._on_answer(answer, answer.clients))
         self._handlers.on(plugins.SilentAnswer, lambda answer: self._on_answer(answer, answer.sessions))
+        self._handlers.on(acknowledgements_messages.EvidenceAnswer, self._on_evidence)
         self._handlers.on(plugins.Submit, self._on_submit)
         self._handlers.on(plugins.Ask, self._on_ask)
         self._handlers.on(plugins.Handled, self._on_handled)
@@ -239,8 +243,12 @@ class PluginHostActor(NodeActor):
     def _on_query_answer(self, message: bus_messages.QueryAnswer) -> None:
         self._on_answer(message, None if message.status else message.body)
 
+    def _on_evidence(self, message: acknowledgements_messages.EvidenceAnswer) -> None:
+        ticket = bus_messages.Ticket(connection=plugins.PLUGIN_CONNECTION, number=message.token)
+        self._execute(self._desk.on_answer(ticket, message.evidence, self._now()))
+
     def _on_answer(self, message: bus_messages.QueryAnswer | plugins.Answer, found: object) -> None:
-        self._execute(self._desk.on_answer(message, found, self._now()))
+        self._execute(self._desk.on_answer(message.ticket, found, self._now()))
 
     def _on_submit(self, message: plugins.Submit) -> None:
         self._execute(self._desk.on_submit(message, self._now()))
@@ -301,6 +309,10 @@ class PluginHostActor(NodeActor):
             case questions.EndSilent():
                 self._bus.tell(
                     bus_messages.EndSilent(ticket=ticket, sessions=question.sessions, seconds=question.seconds)
+                )
+            case questions.WhatIsSafe():
+                self._acknowledgements.tell(
+                    acknowledgements_messages.EvidenceQuery(token=ticket.number, reply_to=self.address)
                 )
             case _:
                 raise AssertionError(f"the context let {question!r} through")

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
-from levrier.actors.bus.messages import Deny, Evict, QueryAnswer, Reply, Ticket
+from levrier.actors.bus.messages import Deny, Evict, Reply, Ticket
 from levrier.actors.client_table.messages import DISCONNECT_REQUEST, ClientRequest
 from levrier.actors.consensus.messages import SubmitOwn
 from levrier.actors.plugins import limits
 from levrier.actors.plugins.limits import NANOS_PER_SECOND, Bucket
 from levrier.actors.plugins.messages import (
     PLUGIN_CONNECTION,
-    Answer,
     Answered,
     Ask,
     CommitNotice,
@@ -183,9 +182,9 @@ class PluginDesk:
         self._deliver(seat, now, effects)
         return effects
 
-    def on_answer(self, answer: QueryAnswer | Answer, found: object, now: int) -> list[Effect]:
+    def on_answer(self, ticket: Ticket, found: object, now: int) -> list[Effect]:
         """A question was answered with `found`."""
-        under_way = self._take(answer.ticket)
+        under_way = self._take(ticket)
         if under_way is None:
             return []
         seat = under_way.seat

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol
 
+from levrier.actors.acknowledgements.messages import EvidenceAnswer
 from levrier.actors.bus.messages import Deny, Evict, QueryAnswer, Reply, SilentSession, Ticket
 from levrier.wire.frozen import quick_init
 
@@ -263,6 +264,6 @@ class Deliver:
     events: tuple[Event, ...]
 
 
-FromNode = CommitNotice | RoleChanged | StateReplaced | Reply | Deny | Evict | QueryAnswer | Answer
+FromNode = CommitNotice | RoleChanged | StateReplaced | Reply | Deny | Evict | QueryAnswer | Answer | EvidenceAnswer
 FromPlugin = Submit | Ask | Handled
 Command = FromNode | FromPlugin | TickDue | Watch

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from levrier.actors.acknowledgements.messages import Evidence
 from levrier.actors.bus.messages import SilentSession
 from levrier.actors.plugins.messages import CommittedCatalogue, PendingRevocation
 from levrier.wire.body import Body
@@ -134,8 +135,24 @@ class EndSilent(Question[tuple[SilentSession, ...]]):
     seconds: float
 
 
+@dataclass(frozen=True)
+class WhatIsSafe(Question[Evidence]):
+    """What every replica has durably applied: `SafeThrough(frontier, covered)`, or `Blocked(waiting_on)` while some have not
+    said anything. History up to a safe frontier may be let go; nothing else is permission.
+    """
+
+
 def _read(code: CommandCode, body: Body, decode: Callable[[bytes], A]) -> Read[A]:
     return Read(int(code), body.encode(), decode)
 
 
-QUESTIONS: Final = (Read, ExpiredTokens, PendingRevocations, Catalogue, SilentSessions, GroupMembers, EndSilent)
+QUESTIONS: Final = (
+    Read,
+    ExpiredTokens,
+    PendingRevocations,
+    Catalogue,
+    SilentSessions,
+    GroupMembers,
+    EndSilent,
+    WhatIsSafe,
+)

@@ -107,6 +107,8 @@ class Submitted:
         """What it wants committed."""
         self.key: int | None = submit.key or None
         """Its key, None without one."""
+        self.client: int = submit.client
+        """0, or the id of the node that it goes under: one at a time for each."""
         self._harness = harness
         self._submit = submit
 

@@ -98,13 +98,13 @@ class Reconciler:
         missing = sorted(wanted - present)
         surplus = sorted(present - wanted)
         ahead = tuple([key for key in surplus if key.epoch > revision])
-        steps = [Step(What.DELETE, key) for key in surplus if key.epoch <= revision]
-        deletable = steps if is_settled else []
-        steps += [Step(What.CREATE, key) for key in missing]
-        allowed = [*(Step(What.CREATE, key) for key in missing), *deletable]
-        self._failures = {step: failure for step, failure in self._failures.items() if step in frozenset(steps)}
+        creations = [Step(What.CREATE, key) for key in missing]
+        deletions = [Step(What.DELETE, key) for key in surplus if key.epoch <= revision]
+        different = frozenset(creations + deletions)
+        self._failures = {step: failure for step, failure in self._failures.items() if step in different}
+        allowed = creations + deletions if is_settled else creations
         due = [step for step in allowed if self._is_due(step, now)][:PASS_MAX]
-        return Plan(tuple(due), ahead, len(steps) - len(due))
+        return Plan(tuple(due), ahead, len(different) - len(due))
 
     def succeeded(self, step: Step) -> None:
         """It is done."""
