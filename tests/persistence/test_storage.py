@@ -109,6 +109,25 @@ def test_names_are_listed_sorted_and_removed(storage: Storage, root: Path) -> No
     assert storage.exists(root)
 
 
+def test_an_empty_directory_is_removed_and_one_that_holds_something_is_not(storage: Storage, root: Path) -> None:
+    storage.make_directory(root / "outer" / "inner")
+    assert storage.is_directory(root / "outer")
+    with pytest.raises(IoFailed) as caught:
+        storage.remove_directory(root / "outer")
+    assert caught.value.errno == errno.ENOTEMPTY
+    storage.remove_directory(root / "outer" / "inner")
+    storage.remove_directory(root / "outer")
+    assert not storage.exists(root / "outer")
+    with pytest.raises(FileMissing):
+        storage.remove_directory(root / "outer")
+
+
+def test_a_file_is_no_directory(storage: Storage, root: Path) -> None:
+    storage.open(root / "file", create=True).close()
+    assert not storage.is_directory(root / "file")
+    assert not storage.is_directory(root / "absent")
+
+
 def test_make_directory_may_be_repeated(storage: Storage, root: Path) -> None:
     storage.make_directory(root)
     assert storage.exists(root)

@@ -1,0 +1,67 @@
+"""Code that is not ours: whatever it raises is told in words, and a stop does not wait for one that never returns."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from loguru import logger
+
+from levrier.actors.runtime import FatalReason, Probe, ThreadedRuntime
+from levrier.actors.runtime.attempts import attempt
+from levrier.actors.runtime.threaded import EXPENDABLE_SECONDS
+from tests.actors.runtime.actors import Do, Event, Worker
+
+WAIT_SECONDS = 30.0
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """The tracebacks are wanted, and nobody reads them here."""
+    logger.disable("levrier")
+    yield
+    logger.enable("levrier")
+
+
+@pytest.mark.parametrize("error", [ValueError("torn"), AssertionError("torn"), SystemExit("torn"), KeyboardInterrupt()])
+def test_an_attempt_tells_what_was_raised_whatever_it_was(error: BaseException) -> None:
+    def act() -> None:
+        raise error
+
+    assert type(error).__name__ in attempt(act, whose="x")
+
+
+def test_an_attempt_that_raises_nothing_says_nothing() -> None:
+    assert attempt(lambda: 1, whose="x") == ""
+
+
+def test_a_stop_leaves_behind_who_does_not_return_and_ends_all_others_properly() -> None:
+    failures: Probe[FatalReason] = Probe("failures")
+    log: Probe[Event] = Probe("log")
+    runtime = ThreadedRuntime(
+        "n",
+        arrangement={"core": "core", "stuck": "stuck", "quick": "quick"},
+        on_failure=failures.tell,
+        expendable=("stuck", "quick"),
+    )
+    wake, asleep = threading.Event(), threading.Event()
+
+    def sleep() -> None:
+        asleep.set()
+        wake.wait(WAIT_SECONDS)
+
+    for name in ("core", "stuck", "quick"):
+        Worker.start(name=name, runtime=runtime, log=log)
+    runtime.start()
+    runtime.address("stuck").tell(Do(action=sleep))
+    assert asleep.wait(WAIT_SECONDS)
+    began = time.monotonic()
+    runtime.stop()
+    assert EXPENDABLE_SECONDS <= time.monotonic() - began < EXPENDABLE_SECONDS + 10
+    alive = [thread for thread in threading.enumerate() if thread.name.startswith("levrier-n-")]
+    assert [thread.name for thread in alive] == ["levrier-n-stuck"]
+    assert alive[0].daemon
+    failures.assert_silent()
+    wake.set()
+    alive[0].join(WAIT_SECONDS)
+    assert not alive[0].is_alive(), "it ends by itself when its handler returns"
