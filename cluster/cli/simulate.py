@@ -70,7 +70,10 @@ def simulate(  # noqa: PLR0917 - each is an option of the command line.
         _check_writable(trace)
     processes = 1 if trace is not None else min(jobs or os.cpu_count() or 1, len(wanted))
     found = verdicts(wanted, settings, jobs=processes, prepare=_be_quiet, keep_events=trace is not None)
-    report(found, settings, count=len(wanted), trace=trace, as_json=as_json)
+    try:
+        report(found, settings, count=len(wanted), trace=trace, as_json=as_json)
+    finally:
+        logger.enable("levrier")
 
 
 def report(found: Iterable[Verdict], settings: Settings, *, count: int, trace: Path | None, as_json: bool) -> None:

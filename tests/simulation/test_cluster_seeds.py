@@ -3,18 +3,27 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 from loguru import logger
 
+from levrier.cluster.simulate.batch import verdicts
 from levrier.cluster.simulate.run import Settings, Verdict, play
 
 SEEDS_IN_CI = range(15)
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> None:
+def _quiet() -> Iterator[None]:
     """Nobody reads the log of thousands of virtual seconds."""
+    logger.disable("levrier")
+    yield
+    logger.enable("levrier")
+
+
+def quiet() -> None:
+    """In each process that simulates."""
     logger.disable("levrier")
 
 
@@ -67,3 +76,17 @@ def test_one_seed_is_one_story_under_every_hash_seed() -> None:
         for seed in ("1", "2")
     }
     assert len(told) == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("replicas", "operations", "seeds"),
+    [(3, 300, range(2_000)), (5, 300, range(500)), (3, 5_000, range(100))],
+    ids=["three members", "five members", "checkpoints and transfers many times over"],
+)
+def test_many_seeds_with_every_fault(replicas: int, operations: int, seeds: range) -> None:
+    settings = Settings(replicas=replicas, operations=operations)
+    failed = [
+        told(verdict) for verdict in verdicts(seeds, settings, jobs=os.cpu_count() or 1, prepare=quiet) if verdict.rule
+    ]
+    assert failed == []
