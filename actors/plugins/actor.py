@@ -90,6 +90,7 @@ class PluginActor(NodeActor):
                 delivery=message.delivery,
                 failure=failure,
                 metrics=self._metrics.values,
+                is_syncing=context is not None and context.is_syncing,
                 refused=0 if context is None else context.take_refused(),
             )
         )
@@ -147,7 +148,7 @@ def dispatch(plugin: AnyPlugin, context: Context, event: plugins.Event) -> None:
             if context.take_role(is_leader=event.is_leader, is_settled=event.is_settled):
                 plugin.on_role(context, context.role)
         case plugins.Resync():
-            plugin.on_resync(context)
+            context.look(plugin.on_resync)
         case plugins.Started():
             plugin.on_start(context)
         case _:

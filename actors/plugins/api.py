@@ -190,6 +190,9 @@ class Context:
         self._submitted: dict[int, Callable[[Context, Outcome], object]] = {}
         self._keyed: dict[int, Callable[[Context, Outcome], object]] = {}
         self._asked: dict[int, tuple[Question[Any], Callable[[Context, Any], object]]] = {}
+        self._syncing: set[int] = set()
+        """Questions that belong to a look at the whole state."""
+        self._is_looking = False
         self._refused = 0
         now = clock.monotonic_nanos()
         self._submits = limits.Bucket(
@@ -265,6 +268,8 @@ class Context:
             )
         self._number += 1
         self._asked[self._number] = (question, then)
+        if self._is_looking:
+            self._syncing.add(self._number)
         self._desk.inquire(Ask(plugin=self._plugin, life=self._life, number=self._number, question=question))
 
     # For whoever runs the plugin.
@@ -274,6 +279,17 @@ class Context:
         changed = not self.role_known or self.is_leader != is_leader
         self.role_known, self.is_leader, self.is_settled = True, is_leader, is_settled
         return changed
+
+    def look(self, on_resync: Callable[["Context"], object]) -> None:
+        """Have the plugin look at the whole state. The look lasts until what it asks for that is answered."""
+        self._is_looking = True
+        on_resync(self)
+        self._is_looking = False
+
+    @property
+    def is_syncing(self) -> bool:
+        """Whether a look at the whole state is not over yet."""
+        return bool(self._syncing)
 
     def settled(self, number: int, outcome: Outcome) -> None:
         """Call who waits for what became of a submit."""
@@ -287,11 +303,14 @@ class Context:
         asked = self._asked.pop(number, None)
         if asked is None:
             return
+        self._is_looking = number in self._syncing
+        self._syncing.discard(number)
         question, then = asked
         if isinstance(question, Read) and not is_decoded:
             assert answer is None or isinstance(answer, bytes)
             answer = None if answer is None else question.decode(answer)
         then(self, answer)
+        self._is_looking = False
 
     def take_refused(self) -> int:
         """How many submits and questions were refused at once since this was asked last."""
@@ -327,7 +346,8 @@ class Plugin(Generic[S]):
     def on_resync(self, ctx: Context) -> None:
         """Commits may have happened that `on_commit` was not told of: look at the whole state.
 
-        Called once behind `on_start`, and when notices had to be dropped or a state transfer jumped over commits.
+        Called once behind `on_start`, and when notices had to be dropped or a state transfer jumped over commits. Until what
+        is asked here (and in the answers to that) is answered, `on_commit` is told nothing: what was missed comes first.
         """
 
     def on_commit(self, ctx: Context, notice: Notice) -> None:

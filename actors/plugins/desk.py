@@ -94,6 +94,7 @@ class _Seat:
     paused_until: int | None = 0
     """When the next life begins; None while one goes on."""
 
+    is_syncing: bool = False
     failures: int = 0
     lived_since: int = 0
     under_way: dict[int, _UnderWay] = field(default_factory=dict)
@@ -254,6 +255,7 @@ class PluginDesk:
             seconds = (now - seat.out_since) // NANOS_PER_SECOND
             effects.append(Warn(f"plugin {seat.name} goes on; it blocked for {seconds} s"))
         seat.out_since = None
+        seat.is_syncing = handled.is_syncing
         status.state = PluginState.RUNNING
         status.refused += handled.refused
         status.metrics = dict(handled.metrics)
@@ -283,6 +285,7 @@ class PluginDesk:
 
     def _begin(self, seat: _Seat, now: int) -> None:
         seat.paused_until = None
+        seat.is_syncing = False
         seat.life += 1
         seat.lived_since = now
         seat.status.state = PluginState.RUNNING
@@ -305,11 +308,13 @@ class PluginDesk:
         self._deliver(seat, now, effects)
 
     def _deliver(self, seat: _Seat, now: int, effects: list[Effect]) -> None:
-        if seat.out_since is not None or seat.paused_until is not None or not seat.queue.waiting:
+        if seat.out_since is not None or seat.paused_until is not None:
+            return
+        if not seat.queue.has_any(is_syncing=seat.is_syncing):
             return
         seat.delivery += 1
         seat.out_since = now
-        deliver = Deliver(delivery=seat.delivery, life=seat.life, events=seat.queue.take())
+        deliver = Deliver(delivery=seat.delivery, life=seat.life, events=seat.queue.take(is_syncing=seat.is_syncing))
         effects.append(TellPlugin(seat.name, deliver))
 
     def _send(self, seat: _Seat, now: int, effects: list[Effect]) -> None:

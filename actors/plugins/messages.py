@@ -162,6 +162,8 @@ class Handled:
     delivery: int
     failure: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
+    is_syncing: bool = False
+    """Questions that it asked to look at the whole state are not answered yet: it is told of no commits meanwhile."""
     refused: int = 0
     """Submits and questions that were refused at once since the last time, because there were too many."""
 

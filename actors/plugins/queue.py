@@ -69,14 +69,17 @@ class PluginQueue:
         """An outcome or an answer; the plugin may not have more under way than is bounded elsewhere."""
         self._answers.append(answer)
 
-    @property
-    def waiting(self) -> int:
-        """How much waits."""
-        flags = self._start + self._resync + self._tick + (self._role is not None)
-        return flags + len(self._notices) + len(self._answers)
+    def has_any(self, *, is_syncing: bool) -> bool:
+        """Whether something may be told now."""
+        now = self._start or self._resync or self._tick or self._role is not None or bool(self._answers)
+        return now or (bool(self._notices) and not is_syncing)
 
-    def take(self) -> tuple[Event, ...]:
-        """What is to be told next, and no more of it than a plugin handles in one go."""
+    def take(self, *, is_syncing: bool) -> tuple[Event, ...]:
+        """What is to be told next, and no more of it than a plugin handles in one go.
+
+        While the plugin looks at the whole state it is told of no commits, and of none together with the request to look:
+        causes that it had missed come before those that it was told of.
+        """
         events: list[Event] = []
         if self._start:
             self._start = False
@@ -89,7 +92,7 @@ class PluginQueue:
         if self._resync:
             self._resync = False
             events.append(Resync())
-        if self._notices:
+        elif self._notices and not is_syncing:
             count = min(len(self._notices), NOTICES_AT_ONCE_MAX)
             notices = tuple([self._notices.popleft() for _ in range(count)])
             self._notices_size -= sum(len(notice.body) for notice in notices)

@@ -172,6 +172,7 @@ class PluginHarness(Generic[S]):
         self._is_settled = True
         self._submits: deque[Submitted] = deque()
         self._questions: deque[Asked] = deque()
+        self._notices: deque[CommitNotice] = deque()
         self._until_tick: timedelta | None = self._interval
         self.plugin: Plugin[S] = self._make(self.settings)
         """The plugin object of the present life."""
@@ -206,6 +207,7 @@ class PluginHarness(Generic[S]):
     ) -> None:
         """Somebody's request was committed. The plugin is told if it watches the operation.
 
+        While questions of its `on_resync` are not answered, it is told when they are, as in a node.
         A CreateTopic or CreatePartitions is told under the operation that stands in the log.
         """
         found = self.next_op() if op is None else op
@@ -213,23 +215,20 @@ class PluginHarness(Generic[S]):
         operation, body = _as_logged(request)
         if operation not in self._class.watches:
             return
-        self._tell(
-            Committed(
-                notices=(
-                    CommitNotice(
-                        op=found,
-                        timestamp=self.clock.now_micros() + found if timestamp is None else timestamp,
-                        operation=operation,
-                        code=code,
-                        user_id=user_id,
-                        client=1,
-                        request=found,
-                        revision=revision,
-                        body=body,
-                    ),
-                )
+        self._notices.append(
+            CommitNotice(
+                op=found,
+                timestamp=self.clock.now_micros() + found if timestamp is None else timestamp,
+                operation=operation,
+                code=code,
+                user_id=user_id,
+                client=1,
+                request=found,
+                revision=revision,
+                body=body,
             )
         )
+        self._tell_notices()
 
     def resync(self) -> None:
         """Commits may have been missed."""
@@ -255,6 +254,7 @@ class PluginHarness(Generic[S]):
         self.stop()
         self.plugin = self._make(self.settings)
         self.context = self._new_context()
+        self._notices.clear()
         self._begin()
 
     def stop(self) -> None:
@@ -311,6 +311,7 @@ class PluginHarness(Generic[S]):
         if life == self._life:
             if isinstance(event, Answered):
                 self.context.answered(event.number, event.answer, is_decoded=True)
+                self._tell_notices()
             else:
                 self._tell(event)
 
@@ -341,6 +342,10 @@ class PluginHarness(Generic[S]):
 
     def _role(self) -> RoleChanged:
         return RoleChanged(is_leader=self._is_leader, is_settled=self._is_settled, view=self._view)
+
+    def _tell_notices(self) -> None:
+        while self._notices and not self.context.is_syncing:
+            self._tell(Committed(notices=(self._notices.popleft(),)))
 
     def _tell(self, event: Event) -> None:
         dispatch(self.plugin, self.context, event)

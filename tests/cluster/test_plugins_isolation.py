@@ -1,12 +1,14 @@
 """A plugin that raises, sleeps, floods or cannot keep up: the node goes on, its memory is bounded, the plugin is reported."""
 
 import asyncio
+import re
 import statistics
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +34,7 @@ from tests.actors.plugins.samples import Fast, Raiser
 
 WAIT_SECONDS = 30.0
 HOUR = 3_600.0
+MEMORY_BYTES_MAX = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -193,26 +196,33 @@ def test_one_that_cannot_keep_up_loses_commits_and_is_told_so() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "setup",
-    [
-        PluginSetup(plugin=Raiser, settings=Fast()),
-        PluginSetup(plugin=Flooder, settings=Fast()),
-        PluginSetup(plugin=Laggard, settings=NoSettings()),
-    ],
-    ids=lambda setup: setup.name,
-)
-def test_the_latency_of_the_node_stays_within_twice_what_it_is_without(setup: PluginSetup) -> None:
+@pytest.mark.parametrize("plugin", [Raiser, Sleeper, Flooder, Laggard], ids=lambda plugin: plugin.name)
+def test_latency_and_memory_of_the_node_stay_within_twice_what_they_are_without(plugin: type[Plugin[Any]]) -> None:
     """Alternating, so that both see the same machine; the medians of the medians are compared."""
     quiet: list[float] = []
     loud: list[float] = []
-    for _ in range(5):
-        for measured, plugins in ((quiet, ()), (loud, (setup,))):
-            with server(*plugins) as node:
-                run(node, partial(_measure, measured))
+    wakening = Wakening(threading.Event())
+    settings = wakening if plugin is Sleeper else plugin.settings_type() if plugin is Laggard else Fast()
+    resident: list[int] = []
+    try:
+        for _ in range(5):
+            for measured, plugins in ((quiet, ()), (loud, (PluginSetup(plugin=plugin, settings=settings),))):
+                with server(*plugins) as node:
+                    run(node, partial(_measure, measured))
+            resident.append(resident_bytes())
+    finally:
+        wakening.event.set()
     assert statistics.median(loud) <= 2 * statistics.median(quiet), (quiet, loud)
+    assert resident[-1] - resident[0] < MEMORY_BYTES_MAX, resident
 
 
 async def _measure(into: list[float], client: Client) -> None:
     await asyncio.sleep(2)
     into.append(statistics.median(await writes(client, 400)))
+
+
+def resident_bytes() -> int:
+    """What this process, which is the node's as well, has in memory."""
+    found = re.search(r"^VmRSS:\s+(\d+) kB$", Path("/proc/self/status").read_text(encoding="ascii"), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * 1024

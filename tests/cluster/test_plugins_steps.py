@@ -1,14 +1,21 @@
 """Plugins in whole members, in one thread: through failovers, each key once; what they are told, and what they may do."""
 
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 from loguru import logger
 
+from levrier.actors.plugins import NoSettings
 from levrier.cluster.config import PluginSetup
-from levrier.wire.codes import CommandCode
+from levrier.cluster.simulate.frames import NOT_ACCEPTED, NOT_COMMITTED, code, request
+from levrier.wire.codes import CommandCode, Operation
+from levrier.wire.framing import HEADER_SIZE
+from levrier.wire.identifiers import Identifier
+from levrier.wire.requests.topics import CreateTopic, GetTopics
 from levrier.wire.responses.streams import StreamList
-from tests.actors.plugins.samples import DeadLetters, DeadLetterSettings
+from levrier.wire.responses.topics import TopicList
+from tests.actors.plugins.samples import DeadLetters, DeadLetterSettings, Widener
 from tests.cluster.cluster_steps import Caller, SteppedCluster
 
 SEEDS = (1, 2, 3)
@@ -113,3 +120,63 @@ def test_a_restart_of_a_node_of_its_own_repeats_no_key() -> None:
     assert again.create("b")
     cluster.world.advance(2_000)
     assert sorted(names(again)) == ["a", "a.dead", "b", "b.dead"]
+
+
+WIDENER = PluginSetup(plugin=Widener, settings=NoSettings())
+TOPICS = 12
+
+
+def create_topic(caller: Caller, name: str) -> bool:
+    """Create a topic of one partition; False when nobody answered."""
+    caller.number += 1
+    body = CreateTopic(stream=Identifier(0), partitions_count=1, name=name).encode()
+    frame = request(Operation.CREATE_TOPIC, body, client=caller.client, session=caller.session, number=caller.number)
+    for _ in range(50):
+        answer = caller.call(frame)
+        if answer is not None and code(answer) not in (NOT_ACCEPTED, NOT_COMMITTED):
+            return code(answer) == 0
+        caller.cluster.world.advance(50)
+    return False
+
+
+def widths(caller: Caller) -> dict[str, int]:
+    """How many partitions each topic has."""
+    frame = request(
+        Operation.NON_REPLICATED,
+        GetTopics(stream=Identifier(0)).encode(),
+        client=caller.client,
+        session=caller.session,
+        code=int(CommandCode.GET_TOPICS),
+    )
+    answer = caller.call(frame, milliseconds=2_000)
+    assert answer is not None
+    return {topic.name: topic.partitions_count for topic in TopicList.decode(answer[HEADER_SIZE:]).topics}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("seed", range(10, 16))
+def test_each_cause_has_one_effect_whoever_dies_and_whenever(seed: int, count: int) -> None:
+    """Members crash at any moment and come back, the leader above all: no topic is left out, and none is widened twice."""
+    random = Random(f"widener/{seed}/{count}")
+    cluster = begin(seed, count=count, plugins=(WIDENER,))
+    everybody = tuple(range(count))
+    caller = at_leader(cluster, 1, among=everybody)
+    assert caller.create("s")
+    made = []
+    for number in range(TOPICS):
+        if create_topic(caller, f"t{number}"):
+            made.append(f"t{number}")
+        if random.random() < 0.5:
+            victim = caller.at if random.random() < 0.7 else random.choice(everybody)
+            assert victim is not None
+            cluster.world.advance(random.choice([0, 0, 1, 2, 5, 20]))
+            cluster.crash(victim)
+            cluster.world.advance(random.choice([0, 500, 4_000]))
+            cluster.start(victim)
+            cluster.world.advance(ELECTION_MILLISECONDS)
+            caller = at_leader(cluster, number + 2, among=everybody)
+    cluster.world.advance(10_000)
+    found = widths(at_leader(cluster, 99, among=everybody))
+    assert len(made) > TOPICS // 2
+    assert set(made) <= found.keys()
+    assert {name: width for name, width in found.items() if width != 2} == {}

@@ -3,7 +3,20 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from levrier.actors.plugins import Context, NoSettings, Notice, Operation, Outcome, Plugin, Role, TooMany, requests
+from levrier.actors.plugins import (
+    Context,
+    Identifier,
+    NoSettings,
+    Notice,
+    Operation,
+    Outcome,
+    Plugin,
+    Role,
+    TooMany,
+    questions,
+    requests,
+)
+from levrier.wire.responses.streams import TopicHeader
 
 
 @dataclass(frozen=True)
@@ -109,3 +122,28 @@ class Flooder(Plugin[NoSettings]):
 
     def _on_outcome(self, ctx: Context, outcome: Outcome) -> None:
         self.flood.outcomes.append(outcome)
+
+
+class Widener(Plugin[NoSettings]):
+    """Adds a second partition to each topic that has one. Done twice it would be a third."""
+
+    name = "widener"
+    watches = frozenset({Operation.CREATE_TOPIC_WITH_ASSIGNMENTS})
+
+    def on_resync(self, ctx: Context) -> None:
+        ctx.query(questions.topics(0), self._on_topics)
+
+    def _on_topics(self, ctx: Context, topics: tuple[TopicHeader, ...] | None) -> None:
+        for topic in sorted(topics or (), key=lambda topic: topic.created_at):
+            if topic.partitions_count == 1:
+                self._widen(ctx, topic.name, topic.created_at)
+
+    def on_commit(self, ctx: Context, notice: Notice) -> None:
+        request = notice.request
+        assert isinstance(request, requests.CreateTopic)
+        if notice.accepted:
+            self._widen(ctx, request.name, notice.timestamp)
+
+    def _widen(self, ctx: Context, name: str, created_at: int) -> None:
+        wider = requests.CreatePartitions(stream=Identifier(0), topic=Identifier(name), partitions_count=1)
+        ctx.submit(wider, key=created_at)

@@ -196,3 +196,35 @@ class _Forged(questions.Read[bytes]):
 def test_a_question_of_the_wrong_kind_is_refused_where_it_is_asked(question: questions.Question[object]) -> None:
     with pytest.raises(ValueError, match=r"expected|no question"):
         PluginHarness(Idle).context.query(question, lambda _ctx, _answer: None)
+
+
+class Looker(Plugin[NoSettings]):
+    """Looks at the state in two steps."""
+
+    name = "looker"
+    watches = frozenset({Operation.CREATE_STREAM})
+
+    def __init__(self, settings: NoSettings) -> None:
+        super().__init__(settings)
+        self.seen: list[str] = []
+
+    def on_resync(self, ctx: Context) -> None:
+        ctx.query(questions.streams(), self._on_streams)
+
+    def _on_streams(self, ctx: Context, streams: object) -> None:
+        ctx.query(questions.users(), lambda _ctx, _users: self.seen.append("looked"))
+
+    def on_commit(self, ctx: Context, notice: Notice) -> None:
+        self.seen.append(f"op {notice.op}")
+
+
+def test_no_commit_is_told_before_the_look_at_the_state_is_over() -> None:
+    plugin = PluginHarness(Looker)
+    assert isinstance(plugin.plugin, Looker)
+    plugin.commit(requests.CreateStream(name="s"), op=3)
+    plugin.take_question().answer(())
+    assert plugin.plugin.seen == []
+    plugin.take_question().answer(())
+    assert plugin.plugin.seen == ["looked", "op 3"]
+    plugin.commit(requests.CreateStream(name="t"), op=4)
+    assert plugin.plugin.seen[-1] == "op 4"
