@@ -118,6 +118,7 @@ class SuperblockActor(NodeActor):
         assert self._birth is not None, "only a member of several has a birth to record"
         record = self._core.record
         if failure:
+            self._core.withdraw_birth()
             self._birth.tell(birth.BirthPersistFailed(reason=failure))
         else:
             self._birth.tell(

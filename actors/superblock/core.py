@@ -20,11 +20,12 @@ assert BACKOFF_BASE_NANOS << BACKOFF_SHIFT_MAX >= BACKOFF_NANOS_MAX
 class SuperblockCore:
     """The record that is wanted, the one that is durable, and the failures in between."""
 
-    __slots__ = ("_durable", "_failures", "_record", "_retry_nanos")
+    __slots__ = ("_durable", "_failures", "_first", "_record", "_retry_nanos")
 
     def __init__(self, *, state: VsrState, durable: bool) -> None:
         """`state` is what boot recovered or made up; `durable` says whether it lies on the disk already."""
         self._record = state
+        self._first = state
         self._durable = state if durable else None
         self._failures = 0
         self._retry_nanos = 0
@@ -83,6 +84,17 @@ class SuperblockCore:
         assert phase >= record.phase
         assert voter or not record.voter, "a voter stays one"
         self._record = replace(record, birth_id=birth_id, phase=phase, voter=voter)
+
+    def withdraw_birth(self) -> None:
+        """Want no step of the birth beyond what is durable: the one that was asked for was not written, and its asker knows.
+
+        Nobody was told of that step, and its asker decides anew by what it hears meanwhile: a first member mints another
+        id, a blank one may find another birth. Kept, it would become durable with the next view or checkpoint, behind the
+        back of an asker that believes it did not. A write that failed and is on the disk all the same is superseded by
+        the next one, or found by a boot, which is as if the node had crashed right after that step.
+        """
+        kept = self._durable or self._first
+        self._record = replace(self._record, birth_id=kept.birth_id, phase=kept.phase, voter=kept.voter)
 
     def gate_wait_nanos(self, now_nanos: int) -> int:
         """How long the view gate still withholds after a failure, 0 if it does not. A checkpoint never asks."""

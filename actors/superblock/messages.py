@@ -30,7 +30,8 @@ class RecordCheckpoint:
 class PersistBirth:
     """Make this step of the birth durable. Answered to the member-state actor by BirthPersisted or BirthPersistFailed.
 
-    The phase never goes back, and an id that was written once stays.
+    The phase never goes back, and an id that was written once stays. A step that failed is forgotten, not kept for the next
+    write: whoever asked decides anew.
     """
 
     birth_id: int

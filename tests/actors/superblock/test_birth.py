@@ -86,6 +86,42 @@ def test_a_step_that_could_not_be_written_is_told() -> None:
     assert blank.birth.take() == birth.BirthPersisted(birth_id=7, is_born=False, voter=False)
 
 
+def test_a_step_that_could_not_be_written_binds_nobody() -> None:
+    """B-002: the first member of a cluster mints another id when the first one did not become durable."""
+    blank = Blank()
+    blank.storage.faults.fail_at[blank.storage.calls + 1] = errno.EIO
+    blank.tell(PREPARED)
+    assert isinstance(blank.birth.take(), birth.BirthPersistFailed)
+    blank.runtime.advance(2_000)
+    blank.tell(superblock.PersistBirth(birth_id=8, phase=Phase.PREPARED, voter=False))
+    assert blank.birth.take() == birth.BirthPersisted(birth_id=8, is_born=False, voter=False)
+    assert on_disk(blank.storage).birth_id == 8
+
+
+def test_a_step_that_was_withheld_binds_nobody() -> None:
+    """During the back-off nothing is tried, and what was not tried is not wanted either."""
+    blank = Blank()
+    blank.storage.faults.fail_at[blank.storage.calls + 1] = errno.EIO
+    blank.tell(PREPARED)
+    blank.tell(superblock.PersistBirth(birth_id=8, phase=Phase.PREPARED, voter=False))
+    assert [answer.__class__ for answer in blank.birth.take_all()] == [birth.BirthPersistFailed] * 2
+    blank.runtime.advance(2_000)
+    blank.tell(superblock.PersistBirth(birth_id=9, phase=Phase.BORN, voter=False))
+    assert blank.birth.take() == birth.BirthPersisted(birth_id=9, is_born=True, voter=False)
+
+
+def test_a_vote_that_could_not_be_written_does_not_come_with_the_next_view() -> None:
+    """B-007: a learner whose last step failed in one view may have to learn a higher one first."""
+    blank = Blank()
+    blank.tell(superblock.PersistBirth(birth_id=7, phase=Phase.BORN, voter=False))
+    blank.storage.faults.fail_at[blank.storage.calls + 1] = errno.EIO
+    blank.tell(BORN)
+    blank.runtime.advance(2_000)
+    blank.tell(persist(5, 5))
+    found = on_disk(blank.storage)
+    assert (found.view, found.voter) == (5, False)
+
+
 @pytest.mark.parametrize(
     ("birth_id", "phase", "voter"), [(8, Phase.BORN, True), (7, Phase.PREPARED, True), (7, Phase.BORN, False)]
 )
