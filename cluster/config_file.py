@@ -25,7 +25,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from levrier.cluster.config import Address, ConfigError, LinkSecurity, Member, NodeConfig
+from levrier.actors.plugins.report import Found
+from levrier.cluster.config import Address, ConfigError, LinkSecurity, Member, NodeConfig, PluginSetup
 from levrier.cluster.config_values import Kind, Schema, micros, size, typed
 from levrier.cluster.plugins import Installed, installed, refuse_broken, setups
 
@@ -114,6 +115,20 @@ def load(
         return _node(settings, replica, found)
     except ConfigError as error:
         raise ConfigError(f"configuration {path}: {error}") from error
+
+
+def plugin_setups(
+    tables: Mapping[str, Any], found: Installed | None = None
+) -> tuple[tuple[PluginSetup, ...], tuple[Found, ...]]:
+    """What the `[plugins]` table alone comes to: the plugins that run and the others. Raises `ConfigError`.
+
+    `found` are those that are installed, looked for where they are not given.
+    """
+    found = installed() if found is None else found
+    schema: Schema = {"plugins": found.schema()}
+    _refuse_unknown_plugin(tables, found)
+    _check({"plugins": tables}, schema, "", schema)
+    return setups(tables, found)
 
 
 def override(settings: dict[str, Any], environment: Mapping[str, str], schema: Schema) -> None:

@@ -22,11 +22,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from levrier.cluster.background import BackgroundLoop
 from levrier.cluster.boot import with_port
 from levrier.cluster.config import Address, NodeConfig, RootUser
+from levrier.cluster.config_file import plugin_setups
 from levrier.cluster.local_cluster import HEARTBEAT, ClusterPlan, LocalCluster, Setting
 from levrier.cluster.node import Node
 from levrier.cluster.watch import ClusterWatch, NodeStanding, as_user, serving
@@ -39,7 +40,8 @@ _POLL_SECONDS: Final = 0.05
 class Server:
     """One ephemeral node. `data` is a directory of your own for its files; it is then not removed.
 
-    `config` sets limits of the node; its address and directory are replaced. Raises `BootRefused`.
+    `config` sets limits of the node; its address and directory are replaced. `plugins` are the tables of installed plugins, as
+    `[plugins]` of the configuration has them: `{"mine": {"interval": "1 s"}}`. Raises `BootRefused` and `ConfigError`.
     """
 
     def __init__(
@@ -50,9 +52,14 @@ class Server:
         port: int = 0,
         data: Path | None = None,
         config: NodeConfig | None = None,
+        plugins: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.username = username
         self.password = password
+        config = config if config is not None else NodeConfig()
+        if plugins is not None:
+            running, others = plugin_setups(plugins)
+            config = replace(config, plugins=running, other_plugins=others)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         if data is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="levrier-")
@@ -60,7 +67,7 @@ class Server:
         self.data = data
         self._stopped = False
         config = replace(
-            config if config is not None else NodeConfig(),
+            config,
             data=data,
             listen=Address(port=port),
             root=RootUser(username=username, password=password),

@@ -14,6 +14,7 @@ from levrier.cluster import plugins as found_plugins
 from levrier.cluster.config import ConfigError, NodeConfig, PluginSetup
 from levrier.cluster.config_file import load
 from levrier.cluster.plugins import Installed, PluginInvalid, checked, installed
+from levrier.cluster.testing import Server
 
 BUILTIN = ["partition_reconciler", "revocation_completer", "stale_session_sweeper", "token_cleaner"]
 
@@ -222,3 +223,10 @@ def test_one_that_cannot_be_loaded_keeps_no_other_from_being_found(points: list[
     assert sorted(found.broken) == ["gone", "token_cleaner"]
     assert "there_is" in found.broken["gone"]
     assert "two plugins" in found.broken["token_cleaner"]
+
+
+def test_a_server_of_a_test_refuses_a_plugin_that_nobody_installed() -> None:
+    with pytest.raises(ConfigError, match=r"plugins\.token_cleanr.*did you mean token_cleaner\?"):
+        Server(plugins={"token_cleanr": {}})
+    with pytest.raises(ConfigError, match=r"plugins\.token_cleaner\.interval 5: a duration"):
+        Server(plugins={"token_cleaner": {"interval": 5}})

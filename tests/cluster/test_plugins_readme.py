@@ -98,6 +98,60 @@ def test_a_reader_gets_a_plugin_that_runs(package: tuple[Path, Path], tmp_path: 
     assert re.search(r"^deadletters +running +0 +1 ", table, re.MULTILINE), table
 
 
+FAILOVER = """
+import asyncio
+import time
+
+from levrier.cluster.client import Client
+from levrier.cluster.testing import Cluster, Server
+
+
+async def create(address, *names):
+    host, _, port = address.rpartition(":")
+    async with await Client.connect(host, int(port), deadline_seconds=30) as client:
+        await client.login("iggy", "iggy")
+        for name in names:
+            await client.create_stream(name)
+        await client.logout()
+
+
+async def wait_for(address, wanted):
+    host, _, port = address.rpartition(":")
+    deadline = time.monotonic() + 30
+    async with await Client.connect(host, int(port), deadline_seconds=30) as client:
+        await client.login("iggy", "iggy")
+        while True:
+            found = sorted(stream.name for stream in await client.get_streams())
+            if found == wanted:
+                break
+            assert time.monotonic() < deadline, found
+            await asyncio.sleep(0.1)
+        await client.logout()
+
+
+with Server(plugins={"deadletters": {"suffix": ".lost"}}) as node:
+    asyncio.run(create(node.address, "a"))
+    asyncio.run(wait_for(node.address, ["a", "a.lost"]))
+
+with Cluster(nodes=3, settings={"plugins.deadletters.suffix": ".lost"}) as cluster:
+    asyncio.run(create(cluster.address(cluster.primary()), "a", "b", "c"))
+    cluster.kill(cluster.primary())
+    primary = cluster.wait_for_primary()
+    asyncio.run(create(cluster.address(primary), "d"))
+    wanted = ["a", "a.lost", "b", "b.lost", "c", "c.lost", "d", "d.lost"]
+    asyncio.run(wait_for(cluster.address(primary), wanted))
+    time.sleep(1)
+    asyncio.run(wait_for(cluster.address(primary), wanted))
+print("done")
+"""
+
+
+@pytest.mark.process
+def test_it_runs_on_one_node_and_on_three_whose_primary_dies(package: tuple[Path, Path], tmp_path: Path) -> None:
+    _, site = package
+    assert run("-c", FAILOVER, site=site, cwd=tmp_path) == "done\n"
+
+
 async def _create_and_wait(host: str, port: int) -> None:
     async with await Client.connect(host, port, deadline_seconds=WAIT_SECONDS) as client:
         await client.login("iggy", "iggy")
