@@ -38,11 +38,10 @@ class PartitionDirectories:
         found: list[PartitionKey] = []
         for stream in self._numbers(self._root):
             for topic in self._numbers(self._root / str(stream)):
-                for name in self._names(self._root / str(stream) / str(topic)):
-                    match = _PARTITION.fullmatch(name)
-                    if match is not None:
-                        found.append(PartitionKey(stream, topic, int(match[1]), int(match[2])))
-        return tuple(sorted(found))
+                matches = map(_PARTITION.fullmatch, self._names(self._root / str(stream) / str(topic)))
+                keys = [PartitionKey(stream, topic, int(match[1]), int(match[2])) for match in matches if match]
+                found.extend(sorted(keys))
+        return tuple(found)
 
     def path(self, key: PartitionKey) -> Path:
         """Where the directory of a partition is."""

@@ -18,7 +18,7 @@ from loguru import logger
 from levrier.actors.runtime import FatalReason
 from levrier.cluster.cli.output import CommandFailed, Exit
 from levrier.cluster.config import Address, NodeConfig, RootUser
-from levrier.cluster.config_file import FileConfig, load, with_flags
+from levrier.cluster.config_file import FileConfig, load, plugin_setups, with_flags
 from levrier.cluster.figures import RecentLog
 from levrier.cluster.node import Node
 
@@ -126,7 +126,8 @@ def _configured(file: Path | None, replica: int | None) -> FileConfig:
         return load(file, environment=os.environ, replica=replica)
     if replica is not None:
         raise CommandFailed("--replica-id names a node of a configuration: give --config too", Exit.COULD_NOT_ASK)
-    return FileConfig(node=NodeConfig(), client_certificate=None, client_key=None)
+    running, others = plugin_setups({})
+    return FileConfig(node=NodeConfig(plugins=running, other_plugins=others), client_certificate=None, client_key=None)
 
 
 def _warn_of_open_links(config: NodeConfig) -> None:

@@ -8,7 +8,9 @@ log and its view hold), and only if the state is at least as new as the director
 the catalogue was made by a state that this node has lost or not reached again, and stays.
 """
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -21,8 +23,11 @@ from levrier.persistence.errors import StorageError
 from levrier.persistence.partition_directories import PartitionKey
 from levrier.wire.codes import Operation
 
-PASS_MAX: Final = 256
-"""Directories that one pass makes and removes at most, so that the disk stays free for the log."""
+SLICE_MAX: Final = 256
+"""Directories that are made and removed in one go, so that the disk stays free for the log."""
+
+PLAN_MAX: Final = 16_384
+"""What one comparison finds at most; a catalogue of a million is not compared again for every slice."""
 
 RELIST_NANOS: Final = 60_000_000_000
 """How long what is known of the disk is believed without looking again."""
@@ -86,25 +91,35 @@ class Reconciler:
 
     def plan(
         self,
-        target: Iterable[PartitionKey],
-        present: frozenset[PartitionKey],
+        target: Callable[[], Iterable[PartitionKey]],
+        present: AbstractSet[PartitionKey],
         *,
         revision: int,
         is_settled: bool,
         now: int,
     ) -> Plan:
-        """Compare the committed partitions at `revision` with the directories that are there."""
-        wanted = frozenset(target)
-        missing = sorted(wanted - present)
-        surplus = sorted(present - wanted)
-        ahead = tuple([key for key in surplus if key.epoch > revision])
-        creations = [Step(What.CREATE, key) for key in missing]
-        deletions = [Step(What.DELETE, key) for key in surplus if key.epoch <= revision]
-        different = frozenset(creations + deletions)
-        self._failures = {step: failure for step, failure in self._failures.items() if step in different}
-        allowed = creations + deletions if is_settled else creations
-        due = [step for step in allowed if self._is_due(step, now)][:PASS_MAX]
-        return Plan(tuple(due), ahead, len(different) - len(due))
+        """Compare the committed partitions at `revision` with the directories that are there.
+
+        Walks step by step: operations on whole sets of a million would hold every other thread of the node meanwhile.
+        """
+        steps: list[Step] = []
+        still_failing: dict[Step, _Failure] = {}
+        different = matched = 0
+        for key in target():
+            if key in present:
+                matched += 1
+                continue
+            different += 1
+            self._consider(Step(What.CREATE, key), True, now, steps, still_failing)
+        ahead = []
+        for key in _surplus(target, present) if matched < len(present) else ():
+            if key.epoch > revision:
+                ahead.append(key)
+                continue
+            different += 1
+            self._consider(Step(What.DELETE, key), is_settled, now, steps, still_failing)
+        self._failures = still_failing
+        return Plan(tuple(steps), tuple(ahead), different - len(steps))
 
     def succeeded(self, step: Step) -> None:
         """It is done."""
@@ -117,9 +132,23 @@ class Reconciler:
         self._failures[step] = _Failure(attempts, now + pause)
         return attempts
 
-    def _is_due(self, step: Step, now: int) -> bool:
+    def _consider(
+        self, step: Step, is_allowed: bool, now: int, steps: list[Step], still_failing: dict[Step, _Failure]
+    ) -> None:
         failure = self._failures.get(step)
-        return failure is None or now >= failure.retry_at
+        if failure is not None:
+            still_failing[step] = failure
+        if is_allowed and len(steps) < PLAN_MAX and (failure is None or now >= failure.retry_at):
+            steps.append(step)
+
+
+def _surplus(target: Callable[[], Iterable[PartitionKey]], present: AbstractSet[PartitionKey]) -> list[PartitionKey]:
+    """The directories that are there and are not committed, ascending."""
+    wanted = set()
+    for key in target():
+        if key in present:
+            wanted.add(key)
+    return sorted([key for key in present if key not in wanted])
 
 
 def is_loud(attempts: int) -> bool:
@@ -165,7 +194,11 @@ class PartitionReconciler(Plugin[Settings]):
         super().__init__(settings)
         self._directories = directories
         self._reconciler = Reconciler()
-        self._present: frozenset[PartitionKey] | None = None
+        self._present: set[PartitionKey] | None = None
+        self._steps: deque[Step] = deque()
+        """What the last comparison found and is not done yet. What was decided by a committed state stays right: an
+        incarnation that is gone does not come back, and one made in vain is surplus to the next comparison."""
+
         self._listed_at = 0
         self._done_at = -1
         """The revision that was reached with nothing left to do; -1 when something is."""
@@ -177,6 +210,7 @@ class PartitionReconciler(Plugin[Settings]):
     def on_resync(self, ctx: Context) -> None:
         """Look at everything anew."""
         self._present = None
+        self._steps.clear()
         self._wake(ctx)
 
     def on_commit(self, ctx: Context, _notice: Notice) -> None:
@@ -193,6 +227,9 @@ class PartitionReconciler(Plugin[Settings]):
 
     def _wake(self, ctx: Context) -> None:
         now = ctx.clock.monotonic_nanos()
+        if self._steps:
+            self._carry_out_some(ctx)
+            return
         if self._is_asking or now < self._not_before:
             return
         if self._present is None or now - self._listed_at > RELIST_NANOS:
@@ -212,24 +249,41 @@ class PartitionReconciler(Plugin[Settings]):
             ctx.log.warning(f"the partition directories cannot be listed: {error}")
             return
         plan = self._reconciler.plan(
-            (PartitionKey(*partition) for partition in catalogue.partitions()),
+            lambda: (PartitionKey(*partition) for partition in catalogue.partitions()),
             present,
             revision=catalogue.revision,
             is_settled=ctx.is_settled,
             now=began,
         )
-        done = [step for step in plan.steps if self._carry_out(ctx, step)]
-        self._note(present, done)
+        self._steps.extend(plan.steps)
         self._done_at = catalogue.revision if not plan.steps and not plan.waiting else -1
         ended = ctx.clock.monotonic_nanos()
         self._not_before = ended + SHARE_MAX * (ended - began)
+        self._carry_out_some(ctx)
         self._report(ctx, plan)
 
-    def _list(self, now: int) -> frozenset[PartitionKey]:
+    def _list(self, now: int) -> set[PartitionKey]:
         if self._present is None or now - self._listed_at > RELIST_NANOS:
-            self._present = frozenset(self._directories.all())
+            self._present = set()
+            for key in self._directories.all():
+                self._present.add(key)  # One by one, as above.
             self._listed_at = now
         return self._present
+
+    def _carry_out_some(self, ctx: Context) -> None:
+        assert self._present is not None
+        for _ in range(min(SLICE_MAX, len(self._steps))):
+            step = self._steps.popleft()
+            if step.what is What.DELETE and not ctx.is_settled:
+                continue  # It was, when this was found; the next comparison finds it again.
+            if not self._carry_out(ctx, step):
+                continue
+            if step.what is What.CREATE:
+                self._present.add(step.key)
+            else:
+                self._present.discard(step.key)
+        ctx.metrics.set("directories", len(self._present))
+        ctx.metrics.set("waiting", len(self._steps))
 
     def _carry_out(self, ctx: Context, step: Step) -> bool:
         act = self._directories.create if step.what is What.CREATE else self._directories.delete
@@ -243,15 +297,8 @@ class PartitionReconciler(Plugin[Settings]):
         self._reconciler.succeeded(step)
         return True
 
-    def _note(self, present: frozenset[PartitionKey], done: list[Step]) -> None:
-        made = frozenset(step.key for step in done if step.what is What.CREATE)
-        removed = frozenset(step.key for step in done if step.what is What.DELETE)
-        self._present = (present | made) - removed
-
     def _report(self, ctx: Context, plan: Plan) -> None:
-        assert self._present is not None
-        ctx.metrics.set("directories", len(self._present))
-        ctx.metrics.set("waiting", plan.waiting)
+        ctx.metrics.set("waiting", plan.waiting + len(self._steps))
         ctx.metrics.set("failing", self._reconciler.failing)
         ctx.metrics.set("ahead", len(plan.ahead))
         if plan.ahead and plan.ahead != self._ahead:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from levrier.actors.plugins import Operation, questions
 from levrier.actors.plugins.builtin.partition_reconciler import (
-    PASS_MAX,
+    PLAN_MAX,
     RELIST_NANOS,
+    SLICE_MAX,
     PartitionReconciler,
     Reconciler,
     Settings,
@@ -204,13 +205,34 @@ def test_a_disk_that_cannot_be_listed_is_asked_again() -> None:
     assert node.disk.present == {A}
 
 
-def test_a_pass_makes_no_more_than_so_many() -> None:
-    keys = tuple(PartitionKey(0, 0, number, 1) for number in range(PASS_MAX + 10))
+def test_so_many_are_made_in_one_go_and_the_catalogue_is_not_compared_again_for_the_rest() -> None:
+    keys = tuple(PartitionKey(0, 0, number, 1) for number in range(SLICE_MAX * 2 + 10))
     node = Node()
     node.catalogue(5, *keys, tick=False)
-    assert (len(node.disk.present), node.metrics["waiting"]) == (PASS_MAX, 10)
-    node.catalogue(5, *keys)
+    assert (len(node.disk.present), node.metrics["waiting"]) == (SLICE_MAX, SLICE_MAX + 10)
+    node.plugin.advance(timedelta(seconds=1))
+    node.plugin.assert_no_question()
+    assert len(node.disk.present) == 2 * SLICE_MAX
+    node.plugin.advance(timedelta(seconds=1))
     assert node.disk.present == set(keys)
+    node.catalogue(5, *keys)
+    assert node.metrics["waiting"] == 0
+
+
+def test_one_comparison_finds_no_more_than_so_many() -> None:
+    keys = [PartitionKey(0, 0, number, 1) for number in range(PLAN_MAX + 3)]
+    plan = Reconciler().plan(lambda: keys, set(), revision=1, is_settled=True, now=0)
+    assert (len(plan.steps), plan.waiting) == (PLAN_MAX, 3)
+
+
+def test_a_removal_that_was_found_is_not_carried_out_once_the_node_is_not_settled_any_more() -> None:
+    surplus = [PartitionKey(0, 0, number, 1) for number in range(SLICE_MAX + 5)]
+    node = Node(*surplus)
+    node.catalogue(5, tick=False)
+    assert len(node.disk.present) == 5
+    node.plugin.unsettle()
+    node.plugin.advance(timedelta(seconds=1))
+    assert len(node.disk.present) == 5
 
 
 def test_failures_back_off_apart_for_making_and_removing_and_double_up_to_a_minute() -> None:
@@ -220,12 +242,12 @@ def test_failures_back_off_apart_for_making_and_removing_and_double_up_to_a_minu
     for attempt in range(1, 10):
         assert core.failed(make, now) == attempt
         pause = 0
-        while not core.plan([A], frozenset(), revision=1, is_settled=True, now=now + pause).steps:
+        while not core.plan(lambda: [A], set(), revision=1, is_settled=True, now=now + pause).steps:
             pause += SECOND
         pauses.append(pause // SECOND)
         now += pause
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-    assert core.plan([], frozenset({A}), revision=1, is_settled=True, now=now).steps == (remove,)
+    assert core.plan(list, {A}, revision=1, is_settled=True, now=now).steps == (remove,)
     assert core.failing == 0, "what nobody wants any more is forgotten"
 
 
@@ -246,7 +268,7 @@ keys = st.builds(PartitionKey, st.integers(0, 2), st.integers(0, 1), st.integers
 def test_whatever_is_there_only_what_may_be_removed_is_removed(
     target: frozenset[PartitionKey], present: frozenset[PartitionKey], revision: int, settled: bool
 ) -> None:
-    plan = Reconciler().plan(target, present, revision=revision, is_settled=settled, now=0)
+    plan = Reconciler().plan(lambda: target, present, revision=revision, is_settled=settled, now=0)
     removed = {step.key for step in plan.steps if step.what is What.DELETE}
     made = {step.key for step in plan.steps if step.what is What.CREATE}
     assert made == target - present
