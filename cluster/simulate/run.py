@@ -24,16 +24,16 @@ from levrier.cluster.simulate.watch import Counts, Trace, Watch
 from levrier.cluster.simulate.workload import Workload
 
 CHECK_EVERY_STEPS: Final = 64
-FAULTS_SECONDS_MAX: Final = 60
+FAULTS_SECONDS_MAX: Final = 25
 """Virtual time after which the faults end, even if less was answered than was wanted."""
 
 PROGRESS_SECONDS_MAX: Final = 180
 """Virtual time within which a healed cluster must have answered everything and be of one mind."""
 
 EXTRA_OPERATIONS: Final = 3
-"""What each client asks for once the cluster is healed."""
+"""What each client asks for once the cluster is healed, beside what is left of what was wanted."""
 
-PACES_MS: Final = (10, 80, 300)
+PACES_MS: Final = (10, 40, 150)
 """About how long clients think between two requests; a seed has one of these."""
 
 _NANOS: Final = 1_000_000_000
@@ -144,11 +144,12 @@ class Simulation:
         self._judge()
 
     def _heal(self) -> None:
-        """Everything is good again; the clients want a little more, and everybody agrees in the end."""
+        """Everything is good again; the clients get the rest and a little more, and everybody agrees in the end."""
         self.trace.tell("seed", "the faults end")
         self.nemesis.stop()
-        self.workload.remaining = EXTRA_OPERATIONS * len(self.clients)
+        self.workload.remaining += EXTRA_OPERATIONS * len(self.clients)
         for client in self.clients:
+            client.hurry()
             client.begin()
         if not self._run(PROGRESS_SECONDS_MAX, self._is_settled):
             raise Violation("progress", f"{PROGRESS_SECONDS_MAX} s after the last fault: {self._unsettled()}")
