@@ -14,7 +14,8 @@ Every key is known by name: a misspelt one is refused with the nearest valid one
     replica_id = 0
     ports = { tcp = 8090, http = 3000, tcp_replica = 8092 }
 
-`LEVRIER_CLUSTER_NODES_0_PORTS_TCP` sets the port of the first node listed, and so on for every key.
+`LEVRIER_CLUSTER_NODES_0_PORTS_TCP` sets the port of the first node listed, and so on for every key. Texts and durations stand in
+a variable without quotes, everything else as in the file, a list as `["a", "b"]`.
 """
 
 import difflib
@@ -279,8 +280,18 @@ def _parsed(text: str, kind: Kind, variable: str) -> object:
         value = {"true": True, "false": False}.get(text.lower(), text)
     elif kind is Kind.COUNT and text.isascii() and text.isdigit():
         value = int(text)
+    elif kind in (Kind.NUMBER, Kind.TEXTS):
+        value = _as_in_a_file(text)
     typed(value, kind, variable)
     return value
+
+
+def _as_in_a_file(text: str) -> object:
+    """The value that this would be in the file; the text itself where it would be none."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 # Values.

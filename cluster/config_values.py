@@ -15,7 +15,7 @@ class Kind(Enum):
     SWITCH = "true or false"
     COUNT = "a whole number"
     NUMBER = "a number"
-    TEXTS = "a list of texts"
+    TEXTS = 'a list of texts such as ["a", "b"]'
     DURATION = 'a duration such as "5 s" or "500 ms"'
     SIZE = 'a size such as "10 GiB" or "512 MiB"'
 

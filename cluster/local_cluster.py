@@ -34,7 +34,7 @@ _LOG: Final = "node.log"
 _PID: Final = "node.pid"
 
 
-Setting: TypeAlias = str | int | bool
+Setting: TypeAlias = str | int | float | bool | Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ def config_text(plan: ClusterPlan, ports: Sequence[MemberPorts], data: Path) -> 
 
 
 def _toml(value: Setting) -> str:
-    """Texts, whole numbers and switches are written in TOML as they are in JSON."""
+    """Texts, numbers, switches and lists of texts are written in TOML as they are in JSON."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -21,6 +21,11 @@ from levrier.cluster.config import ConfigError, PluginSetup
 from levrier.cluster.config_values import Kind, Schema, micros
 
 ENTRY_POINT_GROUP: Final = "levrier.plugins"
+ENABLED: Final = "enabled"
+"""The key of every table, and of no settings class."""
+
+INTERVAL: Final = "interval"
+"""The setting that says how often a plugin is ticked."""
 
 KINDS: Final[Mapping[object, Kind]] = {
     str: Kind.TEXT,
@@ -46,7 +51,7 @@ class Installed:
 
     def schema(self) -> Schema:
         """The keys that `[plugins]` may have. A broken one may have any, since nobody can say which it knows."""
-        return {name: {"enabled": Kind.SWITCH, **_keys(plugin)} for name, plugin in self.plugins.items()}
+        return {name: {ENABLED: Kind.SWITCH, **_keys(plugin)} for name, plugin in self.plugins.items()}
 
 
 def installed() -> Installed:
@@ -72,9 +77,17 @@ def checked(point: EntryPoint, loaded: object) -> type[Plugin[Any]]:
     name = getattr(loaded, "name", None)
     if name != point.name:
         raise PluginInvalid(f"{point.value} is named {name!r}, its entry point {point.name!r}: name both alike")
-    settings = loaded.settings_type
-    if not dataclasses.is_dataclass(settings):
+    if not dataclasses.is_dataclass(loaded.settings_type):
         raise PluginInvalid(f"the settings_type of {point.value} is no dataclass")
+    _check_settings(point, loaded.settings_type)
+    if loaded.on_commit is not Plugin.on_commit and not loaded.watches:
+        raise PluginInvalid(f"{point.value} has on_commit and watches nothing: say which operations it watches")
+    if loaded.on_tick is not Plugin.on_tick and INTERVAL not in _keys(loaded):
+        raise PluginInvalid(f"{point.value} has on_tick and no setting {INTERVAL}: say how often it is called")
+    return loaded
+
+
+def _check_settings(point: EntryPoint, settings: type) -> None:
     hints = get_type_hints(settings)
     for field in dataclasses.fields(settings):
         if hints[field.name] not in KINDS:
@@ -84,9 +97,14 @@ def checked(point: EntryPoint, loaded: object) -> type[Plugin[Any]]:
             )
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise PluginInvalid(f"setting {field.name} of {point.value} has no default")
-    if loaded.on_commit is not Plugin.on_commit and not loaded.watches:
-        raise PluginInvalid(f"{point.value} has on_commit and watches nothing: say which operations it watches")
-    return loaded
+    if ENABLED in hints:
+        raise PluginInvalid(
+            f"setting {ENABLED} of {point.value} would hide the key that every plugin has: name it otherwise"
+        )
+    if hints.get(INTERVAL, timedelta) is not timedelta:
+        raise PluginInvalid(
+            f"setting {INTERVAL} of {point.value} is {hints[INTERVAL]}: it is how often on_tick is called, a timedelta"
+        )
 
 
 def setups(table: Mapping[str, Any], found: Installed) -> tuple[tuple[PluginSetup, ...], tuple[Found, ...]]:
@@ -96,7 +114,7 @@ def setups(table: Mapping[str, Any], found: Installed) -> tuple[tuple[PluginSetu
     others = [Found(name=name, error=error) for name, error in found.broken.items()]
     for name, plugin in found.plugins.items():
         settings = table.get(name, {})
-        if settings.get("enabled", name in table or name in builtin):
+        if settings.get(ENABLED, name in table or name in builtin):
             running.append(setup(plugin, settings))
         else:
             others.append(Found(name=name))
@@ -107,7 +125,7 @@ def setup(plugin: type[Plugin[Any]], table: Mapping[str, Any]) -> PluginSetup:
     """A plugin with the settings of its table. Raises `ConfigError`."""
     where = f"plugins.{plugin.name}"
     hints = get_type_hints(plugin.settings_type)
-    values = {key: _value(value, hints[key], f"{where}.{key}") for key, value in table.items() if key != "enabled"}
+    values = {key: _value(value, hints[key], f"{where}.{key}") for key, value in table.items() if key != ENABLED}
     try:
         settings = plugin.settings_type(**values)
     except ValueError as error:

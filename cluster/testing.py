@@ -142,7 +142,8 @@ class Cluster:
     """Nodes in processes of their own, on this machine, whose links can be cut. Nodes are named by replica id, from 0.
 
     `heartbeat` bounds how long a dead primary goes unnoticed, "2 s" at the least. `settings` are further keys of the
-    configuration file, such as `{"metadata.journal_slots": 1024}`. With `base_port` P node i listens on P + 10 i and, for
+    configuration file, such as `{"metadata.journal_slots": 1024, "plugins.keeper.streams": ["a", "b"]}`; plugins are found as in
+    this process, by `PYTHONPATH` also elsewhere. With `base_port` P node i listens on P + 10 i and, for
     replicas, on P + 10 i + 2; else on free ports. `data` is a directory of your own, which is then not removed.
 
     Methods that wait hold their caller: in a coroutine, `await asyncio.to_thread(cluster.wait_for_primary)`.

@@ -98,9 +98,33 @@ def test_an_empty_table_is_enough_and_enabled_false_is_respected(tmp_path: Path)
     assert Found(name="token_cleaner") in off.other_plugins
 
 
-def test_the_environment_overrides_a_key(tmp_path: Path) -> None:
-    node = read(tmp_path, "[plugins.auditor]\n", {"LEVRIER_PLUGINS_AUDITOR_KEEP": "9"})
-    assert settings(node, "auditor").keep == 9
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("prefix", "b-", "b-"),
+        ("strict", "true", True),
+        ("keep", "9", 9),
+        ("ratio", "0.25", 0.25),
+        ("ratio", "2", 2.0),
+        ("interval", "2 s", timedelta(seconds=2)),
+        ("streams", '["x", "y, z"]', ("x", "y, z")),
+        ("streams", "[]", ()),
+    ],
+)
+def test_the_environment_overrides_a_key_of_every_kind(tmp_path: Path, key: str, text: str, value: object) -> None:
+    node = read(
+        tmp_path, '[plugins.auditor]\nstreams = ["from the file"]\n', {f"LEVRIER_PLUGINS_AUDITOR_{key.upper()}": text}
+    )
+    assert getattr(settings(node, "auditor"), key) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "text"), [("STREAMS", "x,y"), ("STREAMS", ""), ("STREAMS", '["x", 1]'), ("RATIO", "half")]
+)
+def test_a_variable_of_another_kind_is_refused_with_what_is_expected(tmp_path: Path, key: str, text: str) -> None:
+    expected = {"STREAMS": r'a list of texts such as \["a", "b"\] is expected', "RATIO": "a number is expected"}[key]
+    with pytest.raises(ConfigError, match=f"LEVRIER_PLUGINS_AUDITOR_{key}.*{expected}"):
+        read(tmp_path, "[plugins.auditor]\n", {f"LEVRIER_PLUGINS_AUDITOR_{key}": text})
 
 
 def test_iggys_own_keys_set_what_comes_with_it(tmp_path: Path) -> None:
@@ -130,7 +154,7 @@ reconcile_periodic_interval = "2 s"
         ("[plugins.auditor]\nkeep = 'x'", r"plugins\.auditor\.keep 'x': a whole number is expected"),
         ("[plugins.auditor]\nkeep = -1", r"plugins\.auditor\.keep -1: a whole number is expected"),
         ("[plugins.auditor]\nratio = true", r"plugins\.auditor\.ratio True: a number is expected"),
-        ("[plugins.auditor]\nstreams = 'x'", r"plugins\.auditor\.streams 'x': a list of texts is expected"),
+        ("[plugins.auditor]\nstreams = 'x'", r"plugins\.auditor\.streams 'x': a list of texts such as"),
         ("[plugins.auditor]\ninterval = 5", r"plugins\.auditor\.interval 5: a duration"),
         ("[plugins.auditor]\ninterval = '1 ms'", r"plugins\.auditor\.interval .*100 ms or more"),
         ("[plugins.auditor]\nenabled = 'yes'", r"plugins\.auditor\.enabled 'yes': true or false is expected"),
@@ -172,6 +196,20 @@ class Bare:
     needed: str
 
 
+@dataclass(frozen=True)
+class Hiding:
+    """A setting that the file could never set: every table has a key of that name."""
+
+    enabled: bool = True
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """An interval that is no duration."""
+
+    interval: float = 1.0
+
+
 def plugin_of(**attributes: object) -> type[Plugin[Any]]:
     """A plugin class with these attributes."""
     return type("Made", (Plugin,), {"name": "made", **attributes})
@@ -179,6 +217,10 @@ def plugin_of(**attributes: object) -> type[Plugin[Any]]:
 
 def _on_commit(self: Plugin[NoSettings], ctx: Context, notice: Notice) -> None:
     """Be told of commits."""
+
+
+def _on_tick(self: Plugin[NoSettings], ctx: Context) -> None:
+    """Be ticked."""
 
 
 @pytest.mark.parametrize(
@@ -190,7 +232,10 @@ def _on_commit(self: Plugin[NoSettings], ctx: Context, notice: Notice) -> None:
         (plugin_of(settings_type=int), "no dataclass"),
         (plugin_of(settings_type=Odd), "setting things"),
         (plugin_of(settings_type=Bare), "no default"),
+        (plugin_of(settings_type=Hiding), "setting enabled"),
+        (plugin_of(settings_type=Seconds), "setting interval"),
         (plugin_of(on_commit=_on_commit), "watches nothing"),
+        (plugin_of(on_tick=_on_tick), "no setting interval"),
     ],
 )
 def test_a_class_that_cannot_run_is_refused_with_the_reason(loaded: object, words: str) -> None:
