@@ -5,7 +5,7 @@
 The README section "Write a plugin" leads from an empty folder to a running plugin; `testing` holds the harness for its tests.
 """
 
-from levrier.actors.plugins import questions, requests
+from levrier.actors.plugins import answers, questions, requests
 from levrier.actors.plugins.api import (
     EVERY_OPERATION,
     BadQuestion,
@@ -35,6 +35,7 @@ __all__ = [
     "Plugin",
     "Role",
     "TooMany",
+    "answers",
     "questions",
     "requests",
 ]

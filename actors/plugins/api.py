@@ -45,7 +45,10 @@ class Role(Enum):
 
 
 class TooMany(Exception):
-    """More submits or questions at once than a plugin may have; nothing of this one was started. Try again later."""
+    """More submits or questions than a plugin may have; nothing of this one was started.
+
+    A plugin that goes by the state catches it and leaves the rest to the next tick, outcome or answer.
+    """
 
 
 class BadQuestion(ValueError):
@@ -168,7 +171,11 @@ class Desk(Protocol):
 
 @final
 class Context:
-    """What a plugin may do. Each life of a plugin has its own; it is given to every handler."""
+    """What a plugin may do. Each life of a plugin has its own; it is given to every handler.
+
+    For plugins are `submit`, `query`, `is_leader`, `role`, `log`, `metrics` and `clock`, and nothing else: the other methods are
+    for whoever runs the plugin.
+    """
 
     def __init__(self, *, plugin: str, life: int, desk: Desk, clock: Clock, log: Log, metrics: Metrics) -> None:
         self.log = log
@@ -217,7 +224,8 @@ class Context:
         """Have `request` (one of `levrier.actors.plugins.requests`) committed, as root. Returns at once.
 
         Without a key: now or never. It is committed at most once, if this node leads; `then` is called with what became of
-        it. Use it where doing it twice does no harm, and decide from the state whether it is still to be done.
+        it. Use it where doing it twice does no harm, and decide from the state whether it is still to be done: from an answer
+        that was asked for as the leader, since one that was asked for before may be older than what this node leads.
 
         With a key, a number from 1 that rises with each new cause and is the same on every node (`notice.op`,
         `notice.timestamp`): exactly once for each key. Submit it on every node, leader or not: the leader commits it, in the
@@ -255,7 +263,9 @@ class Context:
     def query(self, question: Question[A], then: Callable[["Context", A], object]) -> None:
         """Ask for something (one of `levrier.actors.plugins.questions`); `then` is called with the answer. Returns at once.
 
-        The answer is what is applied on this node, whoever leads. Raises `TooMany` for more than 8 that wait or 50 a second.
+        The answer is what is applied on this node, whoever leads: with everything in it that the plugin was told of before it
+        asked, be it a commit, an outcome, or that it leads. It may come ahead of commits that are in it, and behind an
+        `on_role` that it is older than. Raises `TooMany` for more than 8 that wait or 50 a second.
         """
         if type(question) not in QUESTIONS:
             raise BadQuestion(f"{question!r} is no question")
@@ -325,7 +335,9 @@ class Plugin(Generic[S]):
             name = "greeter"
             settings_type = Settings
 
-    Override what you need; every handler does nothing by itself.
+    Override what you need; every handler does nothing by itself. What it keeps belongs into `__init__(self, settings)`, which
+    begins with `super().__init__(settings)`: whoever raises is replaced by a new object, and what an earlier one was waiting
+    for is not told to it.
     """
 
     name: ClassVar[str]
@@ -346,15 +358,19 @@ class Plugin(Generic[S]):
     def on_resync(self, ctx: Context) -> None:
         """Commits may have happened that `on_commit` was not told of: look at the whole state.
 
-        Called once behind `on_start`, and when notices had to be dropped or a state transfer jumped over commits. Until what
-        is asked here (and in the answers to that) is answered, `on_commit` is told nothing: what was missed comes first.
+        Called once behind `on_start` and `on_role`, and when notices had to be dropped or a state transfer jumped over
+        commits. A change of the role alone is no reason. Until what is asked here (and in the answers to that) is answered,
+        `on_commit` is told nothing: what was missed comes first.
         """
 
     def on_commit(self, ctx: Context, notice: Notice) -> None:
         """An operation that it watches was committed. On every node, in the order of the log."""
 
     def on_role(self, ctx: Context, role: Role) -> None:
-        """This node leads from now on, or does not any more. Called once behind `on_start`, and at each change."""
+        """This node leads from now on, or does not any more. Called once behind `on_start`, and at each change.
+
+        When it leads, everything that it inherited is applied here: what is asked now sees it.
+        """
 
     def on_tick(self, ctx: Context) -> None:
         """The interval of the settings has passed. On every node; ticks that were missed come as one."""

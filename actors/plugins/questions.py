@@ -1,7 +1,7 @@
 """What a plugin may ask: each question is a value, and says by its type what the answer is.
 
 Answers come from the state that is applied on this node. Most questions are the reads that clients have, asked as root; one
-whose thing does not exist is answered with None.
+whose thing does not exist is answered with None, as its type says. The types of the answers are in `answers`.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class Read(Question[A_co]):
     decode: Callable[[bytes], A_co]
 
 
-def streams() -> Read[tuple[StreamHeader, ...] | None]:
+def streams() -> Read[tuple[StreamHeader, ...]]:
     """All streams, ascending by id."""
     return Read(int(CommandCode.GET_STREAMS), b"", lambda body: StreamList.decode(body).streams)
 
@@ -51,8 +51,8 @@ def stream(which: int | str) -> Read[StreamDetails | None]:
     return _read(CommandCode.GET_STREAM, GetStream(stream=Identifier(which)), StreamDetails.decode_found)
 
 
-def topics(of_stream: int | str) -> Read[tuple[TopicHeader, ...] | None]:
-    """The topics of a stream, ascending by id; none for a stream that does not exist."""
+def topics(of_stream: int | str) -> Read[tuple[TopicHeader, ...]]:
+    """The topics of a stream, ascending by id; empty for a stream that does not exist."""
     request = GetTopics(stream=Identifier(of_stream))
     return _read(CommandCode.GET_TOPICS, request, lambda body: TopicList.decode(body).topics)
 
@@ -64,7 +64,7 @@ def topic(of_stream: int | str, which: int | str) -> Read[TopicDetails | None]:
 
 
 def groups(of_stream: int | str, of_topic: int | str) -> Read[tuple[ConsumerGroup, ...] | None]:
-    """The consumer groups of a topic, ascending by id."""
+    """The consumer groups of a topic, ascending by id; None for a topic that does not exist."""
     request = GetConsumerGroups(stream=Identifier(of_stream), topic=Identifier(of_topic))
     return _read(CommandCode.GET_CONSUMER_GROUPS, request, lambda body: ConsumerGroupList.decode(body).groups)
 
@@ -75,7 +75,7 @@ def group(of_stream: int | str, of_topic: int | str, which: int | str) -> Read[C
     return _read(CommandCode.GET_CONSUMER_GROUP, request, ConsumerGroupDetails.decode_found)
 
 
-def users() -> Read[tuple[User, ...] | None]:
+def users() -> Read[tuple[User, ...]]:
     """All users, ascending by id."""
     return Read(int(CommandCode.GET_USERS), b"", lambda body: UserList.decode(body).users)
 

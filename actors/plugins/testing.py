@@ -137,7 +137,10 @@ class Asked:
         self._ask = ask
 
     def answer(self, answer: object) -> None:
-        """The plugin gets this, as it would from a node: for a read the value that it decodes to, or None."""
+        """The plugin gets this, as it would from a node: for a read the value that it decodes to, or None.
+
+        The classes are in `levrier.actors.plugins.answers`: `(answers.StreamHeader(id=0, created_at=1, name="orders"),)`.
+        """
         self._harness.tell(Answered(number=self._ask.number, answer=answer), life=self._ask.life)
 
     def __repr__(self) -> str:
