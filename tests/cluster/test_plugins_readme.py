@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,8 +11,8 @@ import pytest
 
 from levrier.cluster.client import Client
 from tests.cluster.processes import ROOT, NodeProcess
+from tests.plugins.reader import install, levrier, run, with_site
 
-USER_SECONDS = 120.0
 WAIT_SECONDS = 30.0
 _NAMED = re.compile(r"`([\w.]+)`:\n\n```\w+\n(.*?)```\n", re.DOTALL)
 
@@ -31,22 +29,6 @@ def files() -> dict[str, str]:
     return dict(_NAMED.findall(section()))
 
 
-def run(*arguments: str, site: Path, cwd: Path) -> str:
-    """Run a command of the reader; what it printed."""
-    environment = {**os.environ, "PYTHONPATH": f"{site}:{os.environ.get('PYTHONPATH', '')}"}
-    ended = subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=USER_SECONDS,
-        cwd=cwd,
-        check=False,
-        env=environment,
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
-
-
 @pytest.fixture
 def package(tmp_path: Path) -> tuple[Path, Path]:
     """The reader's folder, and where the package was installed."""
@@ -54,8 +36,7 @@ def package(tmp_path: Path) -> tuple[Path, Path]:
     folder.mkdir()
     for name, text in files().items():
         (folder / name).write_text(text, encoding="utf-8")
-    flags = ("--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--no-index")
-    run("-m", "pip", "install", *flags, "--target", str(site), str(folder), site=site, cwd=tmp_path)
+    install(folder, site)
     return folder, site
 
 
@@ -79,12 +60,11 @@ def test_a_reader_gets_a_plugin_that_runs(package: tuple[Path, Path], tmp_path: 
     assert "1 passed" in run("-m", "pytest", "-q", str(folder), site=site, cwd=folder)
     command = [sys.executable, "-m", "levrier.cluster", "serve", "--config", str(folder / "levrier.toml")]
     command += ["--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]
-    environment = {"PYTHONPATH": f"{site}:{os.environ.get('PYTHONPATH', '')}"}
-    with NodeProcess(command, log_file=tmp_path / "log", environment=environment) as node:
+    with NodeProcess(command, log_file=tmp_path / "log", environment=with_site(site)) as node:
         node.ready()
         asyncio.run(_create_and_wait(node.host, node.port))
-        listed = run("-m", "levrier.cluster", "plugins", "--json", "--connect", node.address, site=site, cwd=tmp_path)
-        table = run("-m", "levrier.cluster", "plugins", "--connect", node.address, site=site, cwd=tmp_path)
+        listed = levrier("plugins", "--json", "--connect", node.address, site=site, cwd=tmp_path)
+        table = levrier("plugins", "--connect", node.address, site=site, cwd=tmp_path)
         assert node.terminate().status == 0
     found = {plugin["name"]: plugin for plugin in json.loads(listed)}
     assert sorted(found) == [

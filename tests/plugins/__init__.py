@@ -1,0 +1,1 @@
+"""A plugin as somebody else would write it, installed and run."""
