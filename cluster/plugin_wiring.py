@@ -10,6 +10,7 @@ from levrier.actors.metadata.for_plugins import NOTHING_WATCHED, Watched
 from levrier.actors.plugins import Plugin
 from levrier.actors.plugins import messages as plugins
 from levrier.actors.plugins.actor import PLUGIN_HOST, Enabled, PluginActor, PluginHostActor
+from levrier.actors.plugins.api import logged_forms
 from levrier.actors.plugins.builtin.partition_reconciler import PartitionReconciler
 from levrier.actors.plugins.builtin.partition_reconciler import Settings as ReconcilerSettings
 from levrier.actors.plugins.report import PluginBoard, PluginStatus
@@ -29,7 +30,7 @@ def watched(config: NodeConfig) -> Watched:
     """Which commits the plugins are told: what they watch, and what their own sessions do."""
     if not config.plugins:
         return NOTHING_WATCHED
-    operations = frozenset(int(operation) for setup in config.plugins for operation in setup.plugin.watches)
+    operations = logged_forms(operation for setup in config.plugins for operation in setup.plugin.watches)
     return Watched(operations=operations, clients=frozenset(session_client(setup.name) for setup in config.plugins))
 
 
@@ -84,6 +85,6 @@ def _enabled(setup: PluginSetup, config: NodeConfig, storage: Storage) -> Enable
     return Enabled(
         name=setup.name,
         make=make,
-        watches=frozenset(int(operation) for operation in setup.plugin.watches),
+        watches=logged_forms(setup.plugin.watches),
         interval_milliseconds=None if interval is None else interval // timedelta(milliseconds=1),
     )

@@ -6,7 +6,7 @@ handler: what becomes of a submit, and the answer to a question, come later, as 
 a handler raises ends this plugin object; after a pause (1 s, doubled each time, at most 60 s) a new one begins.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, final
@@ -26,7 +26,7 @@ from levrier.actors.plugins.requests import (
 from levrier.actors.plugins.session import KEY_MAX
 from levrier.actors.runtime import Clock
 from levrier.wire.body import Body
-from levrier.wire.codes import Operation
+from levrier.wire.codes import REPLICATED_FORM, Operation
 
 S = TypeVar("S")
 A = TypeVar("A")
@@ -60,6 +60,16 @@ class NoSettings:
     """The settings of a plugin that has none."""
 
 
+def logged_forms(watches: Iterable[Operation]) -> frozenset[int]:
+    """The operations that stand in the log for these: CREATE_TOPIC stands there with its assignments."""
+    operations = frozenset(int(operation) for operation in watches)
+    return operations | {REPLICATED_FORM[operation] for operation in operations if operation in _CREATIONS}
+
+
+_CREATIONS: Final = (int(Operation.CREATE_TOPIC), int(Operation.CREATE_PARTITIONS))
+_ASKED_AS: Final = {REPLICATED_FORM[operation]: operation for operation in _CREATIONS}
+
+
 @final
 class Notice:
     """One committed operation: who did what, when, and whether it was accepted."""
@@ -81,8 +91,8 @@ class Notice:
 
     @property
     def operation(self) -> Operation:
-        """What was done, as it stands in the log: a CreateTopic stands there as CREATE_TOPIC_WITH_ASSIGNMENTS."""
-        return Operation(self._notice.operation)
+        """What was done, under the name by which it was asked for: CREATE_TOPIC, whatever form of it stands in the log."""
+        return Operation(_ASKED_AS.get(self._notice.operation, self._notice.operation))
 
     @property
     def code(self) -> int:

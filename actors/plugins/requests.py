@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from levrier.wire.body import Body
 from levrier.wire.codes import Operation
 from levrier.wire.errors import WireError
-from levrier.wire.options import refuse_options
+from levrier.wire.options import KIND_STRING, OptionEntry, encode_block, refuse_options
 from levrier.wire.requests.groups import CreateConsumerGroup, DeleteConsumerGroup
 from levrier.wire.requests.partitions import CreatePartitions, DeletePartitions
 from levrier.wire.requests.replicated import (
@@ -50,6 +50,7 @@ __all__ = [
     "UpdateStream",
     "UpdateTopic",
     "UpdateUser",
+    "options",
 ]
 
 BODY_SIZE_MAX: Final = 128 * 1024
@@ -128,6 +129,11 @@ _LOGGED: Final[dict[int, Callable[[bytes], Body]]] = {
     int(Operation.JOIN_CONSUMER_GROUP): JoinConsumerGroupReplicated.decode,
     int(Operation.LEAVE_CONSUMER_GROUP): LeaveConsumerGroupReplicated.decode,
 }
+
+
+def options(**texts: str) -> bytes:
+    """The options of a CreateTopic or UpdateTopic, as the command line takes them: `options(message_expiry="7days")`."""
+    return encode_block(OptionEntry(key, KIND_STRING, text.encode()) for key, text in texts.items())
 
 
 def prepare(request: object) -> Prepared:

@@ -19,7 +19,7 @@ from datetime import timedelta
 from typing import Any, Final, Generic, TypeVar, final
 
 from levrier.actors.plugins.actor import dispatch
-from levrier.actors.plugins.api import Context, Metrics, Plugin
+from levrier.actors.plugins.api import Context, Metrics, Plugin, logged_forms
 from levrier.actors.plugins.messages import (
     Answered,
     Ask,
@@ -211,12 +211,11 @@ class PluginHarness(Generic[S]):
         """Somebody's request was committed. The plugin is told if it watches the operation.
 
         While questions of its `on_resync` are not answered, it is told when they are, as in a node.
-        A CreateTopic or CreatePartitions is told under the operation that stands in the log.
         """
         found = self.next_op() if op is None else op
         self._op = max(self._op, found)
         operation, body = _as_logged(request)
-        if operation not in self._class.watches:
+        if operation not in logged_forms(self._class.watches):
             return
         self._notices.append(
             CommitNotice(

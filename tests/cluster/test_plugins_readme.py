@@ -1,6 +1,7 @@
 """The README's section on plugins, followed to the letter: its package is installed, its test passes, its plugin runs."""
 
 import asyncio
+import dataclasses
 import json
 import re
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from levrier.actors.plugins import Identifier, Operation, requests
 from levrier.cluster.client import Client
 from tests.cluster.processes import ROOT, NodeProcess
 from tests.plugins.reader import install, levrier, run, with_site
@@ -52,6 +54,39 @@ def test_the_section_names_its_files() -> None:
 def test_the_test_of_the_section_is_ten_lines() -> None:
     test = files()["test_levrier_deadletters.py"]
     assert len(test[test.index("def ") :].splitlines()) <= 10
+
+
+def test_the_section_names_every_request_with_its_fields() -> None:
+    """All but those of the node itself, and the options that streams and users do not have yet."""
+    rows = dict.fromkeys(re.findall(r"^\| (`[A-Z].*?) \| (.*?) \|$", section(), re.MULTILINE))
+    named: dict[str, set[str]] = {}
+    for classes, fields in rows:
+        forms = re.findall(r"`(\w+)`", classes)
+        parts = fields.split("; ") if len(forms) > 1 and "; " in fields else [fields] * len(forms)
+        for form, part in zip(forms, parts, strict=True):
+            named[form] = set(re.findall(r"`(\w+)(?:=\w+)?`", part))
+    wanted = {
+        name: {field.name for field in dataclasses.fields(form)}
+        for name, form in vars(requests).items()
+        if name in requests.__all__ and dataclasses.is_dataclass(form)
+    }
+    for name in ("CreateStream", "UpdateStream", "UpdateUser"):
+        wanted[name].discard("options")
+    for name in ("RemoveConsumerGroupMember", "CompleteConsumerGroupRevocation"):
+        del wanted[name]
+    assert {name: named.get(name, set()) & wanted[name] for name in wanted} == wanted
+
+
+def test_options_are_written_as_on_the_command_line() -> None:
+    topic = requests.CreateTopic(
+        stream=Identifier(0), partitions_count=1, name="t", options=requests.options(message_expiry="7days")
+    )
+    assert requests.prepare(topic).operation == Operation.CREATE_TOPIC
+    wrong = requests.CreateTopic(
+        stream=Identifier(0), partitions_count=1, name="t", options=requests.options(message_expiry="soon")
+    )
+    with pytest.raises(requests.InvalidRequest, match="CreateTopic"):
+        requests.prepare(wrong)
 
 
 @pytest.mark.process

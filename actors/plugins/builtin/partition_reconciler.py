@@ -179,8 +179,8 @@ class PartitionReconciler(Plugin[Settings]):
     settings_type = Settings
     watches = frozenset(
         {
-            Operation.CREATE_TOPIC_WITH_ASSIGNMENTS,
-            Operation.CREATE_PARTITIONS_WITH_ASSIGNMENTS,
+            Operation.CREATE_TOPIC,
+            Operation.CREATE_PARTITIONS,
             Operation.DELETE_TOPIC,
             Operation.DELETE_STREAM,
             Operation.DELETE_PARTITIONS,

@@ -3,9 +3,10 @@
 import pytest
 
 from levrier.actors.bus.messages import Ticket
+from levrier.actors.client_table.messages import Commit
 from levrier.actors.metadata import messages as metadata
 from levrier.actors.metadata.actor import MetadataActor
-from levrier.actors.metadata.for_plugins import Watched
+from levrier.actors.metadata.for_plugins import NOTHING_WATCHED, Watched
 from levrier.actors.metadata.machine import MetadataMachine
 from levrier.actors.plugins import messages as plugins
 from levrier.actors.runtime import Probe, SteppedRuntime
@@ -23,6 +24,7 @@ from levrier.wire.requests.topics import CreateTopic
 from levrier.wire.topic_options import admit_create
 from tests.actors.metadata.support import HASH
 from tests.actors.metadata.test_actor import TICKET, create, prepare
+from tests.actors.metadata.test_actor import Stage as AloneStage
 
 ASKED = Ticket(connection=plugins.PLUGIN_CONNECTION, number=3)
 ALL = Watched(operations=frozenset(int(each) for each in Operation), clients=frozenset())
@@ -91,6 +93,25 @@ def test_a_commit_is_told_with_what_was_asked_and_what_became_of_it() -> None:
             body=entry.body,
         )
     ]
+
+
+def test_commits_are_told_in_their_order() -> None:
+    """C-236."""
+    stage = Stage()
+    for name in ("a", "b", "c"):
+        stage.apply(Operation.CREATE_STREAM, CreateStream(name=name).encode())
+    assert [notice.op for notice in stage.notices()] == [1, 2, 3]
+
+
+def test_where_nobody_watches_nobody_is_told() -> None:
+    """C-237."""
+    alone = AloneStage()
+    alone.tell(metadata.Apply(prepare=create(1, "s"), reply_to=TICKET))
+    assert alone.runtime.failures == []
+    assert isinstance(alone.table.take(), Commit)
+    stage = Stage(NOTHING_WATCHED)
+    stage.apply(Operation.CREATE_STREAM, CreateStream(name="s").encode())
+    assert stage.notices() == []
 
 
 def test_a_rejection_and_a_denial_are_told_too() -> None:

@@ -128,7 +128,7 @@ class Widener(Plugin[NoSettings]):
     """Adds a second partition to each topic that has one. Done twice it would be a third."""
 
     name = "widener"
-    watches = frozenset({Operation.CREATE_TOPIC_WITH_ASSIGNMENTS})
+    watches = frozenset({Operation.CREATE_TOPIC})
 
     def on_resync(self, ctx: Context) -> None:
         ctx.query(questions.topics(0), self._on_topics)

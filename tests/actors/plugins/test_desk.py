@@ -282,6 +282,25 @@ def test_beginning_again_is_no_way_around_the_bound_of_submits() -> None:
     assert settled.outcome.fate is Fate.NOT_STARTED
 
 
+def test_of_two_lives_only_the_present_one_is_told_and_between_them_nobody() -> None:
+    """C-238: what a pause hides, the look at the whole state behind it finds."""
+    desk = Desk()
+    desk.handled()
+    desk.notice(1)
+    assert desk.out["p"].life == 1
+    desk.handled(failure="boom")
+    desk.notice(2)
+    assert desk.out == {}
+    desk.wait(1)
+    begun = desk.handled()
+    assert (begun.life, begun.events) == (2, (Started(), Resync()))
+    desk.notice(3)
+    told = desk.handled()
+    assert told.life == 2
+    assert isinstance(told.events[0], Committed)
+    assert [notice.op for notice in told.events[0].notices] == [3]
+
+
 def test_what_an_earlier_life_wanted_to_know_is_not_told_to_the_next() -> None:
     desk = leading()
     desk.submit(1)

@@ -72,19 +72,19 @@ def test_a_rejected_commit_and_an_unwatched_one_are_told_apart() -> None:
     plugin.assert_no_submit()
 
 
-def test_a_topic_stands_in_the_log_in_the_form_that_a_node_tells() -> None:
+def test_a_creation_is_told_as_it_was_asked_for_whatever_stands_in_the_log() -> None:
     seen: list[object] = []
 
     class Topics(Plugin[NoSettings]):
         name = "topics"
-        watches = frozenset({Operation.CREATE_TOPIC_WITH_ASSIGNMENTS})
+        watches = frozenset({Operation.CREATE_TOPIC})
 
         def on_commit(self, ctx: Context, notice: Notice) -> None:
-            seen.append(notice.request)
+            seen.extend([notice.operation, notice.request])
 
     request = requests.CreateTopic(stream=Identifier("s"), partitions_count=2, name="t")
     PluginHarness(Topics).commit(request)
-    assert seen == [request]
+    assert seen == [Operation.CREATE_TOPIC, request]
 
 
 def test_the_outcome_comes_to_the_function_given_and_once() -> None:
