@@ -2,25 +2,55 @@
 
 from collections.abc import Mapping
 
+from levrier.actors.acknowledgements.evidence import evidence
+from levrier.cluster.config import NodeConfig
 from levrier.cluster.simulate.checkers import (
     CommitObserver,
     EncodedState,
+    EvidenceCheck,
     History,
     InvariantChecker,
     StateChecker,
 )
+from levrier.cluster.simulate.cluster import METADATA, SimulatedCluster
+from levrier.wire.acknowledgement import replica_id
 
 
 class Judges:
     """`commits` hears what the replicas apply, `history` what the clients see, `invariants` looks at the live replicas,
-    `states` at what they encode. Each raises `Violation`.
+    `states` at what they encode, `evidence` at what they know of each other's history. Each raises `Violation`.
     """
 
-    def __init__(self, replica_count: int) -> None:
+    def __init__(self, config: NodeConfig) -> None:
+        replica_count = config.replica_count
         self.commits = CommitObserver(replica_count)
         self.history = History(self.commits)
         self.invariants = InvariantChecker(self.commits, replica_count)
         self.states = StateChecker(self.commits)
+        self.evidence = EvidenceCheck(
+            self.commits, cluster=config.cluster_id, replica_count=replica_count, paths=METADATA
+        )
+        self._keeps_history = config.retain_history
+
+    def wiped(self, replica: int) -> None:
+        """The disk of a member was replaced by an empty one."""
+        self.invariants.wiped(replica)
+        self.evidence.wiped(replica)
+
+    def check_evidence(
+        self, cluster: SimulatedCluster, *, impaired: int | None, passed_over: Mapping[int, int], is_settled: bool
+    ) -> None:
+        """Compare what the members know of each other's history with what their disks hold, but that of the `impaired` one."""
+        held = self.evidence.held(cluster.storages)
+        if impaired is not None:
+            held[replica_id(cluster.config.cluster_id, impaired)] = None
+        for replica, booted in sorted(cluster.booted.items()):
+            known = booted.acknowledgements.all()
+            told = evidence(self.evidence.membership, known)
+            self.evidence.check(replica, known, told, held, is_settled=is_settled)
+            if self._keeps_history and replica != impaired:
+                disk, spared = cluster.storages[replica], passed_over.get(replica, 0)
+                self.evidence.check_kept(replica, disk, held, passed_over=spared)
 
     def finish(self, ends: Mapping[int, EncodedState]) -> None:
         """Nothing is under way any more; `ends` is what each member holds."""

@@ -24,6 +24,9 @@ from levrier.cluster.simulate.watch import Counts, Trace, Watch
 from levrier.cluster.simulate.workload import Workload
 
 CHECK_EVERY_STEPS: Final = 64
+EVIDENCE_EVERY_NANOS: Final = 3_000_000_000
+"""Virtual time between two looks at the disks."""
+
 FAULTS_SECONDS_MAX: Final = 25
 """Virtual time after which the faults end, even if less was answered than was wanted."""
 
@@ -73,10 +76,13 @@ class Simulation:
         random = Random(f"story/{seed}")
         self.plan = draw_plan(random, settings.faults, alone=settings.replicas == 1)
         links = FaultyLinks(Random(f"links/{seed}"), self.plan, self._on_sent)
-        self.cluster = SimulatedCluster(seed, _draw_config(random, settings.replicas), policy=links)
+        config = replace(
+            _draw_config(random, settings.replicas), retain_history=Random(f"history/{seed}").random() < 0.5
+        )
+        self.cluster = SimulatedCluster(seed, config, policy=links)
         self.world = self.cluster.world
         self.trace = Trace(self.world)
-        self.judges = Judges(settings.replicas)
+        self.judges = Judges(self.cluster.config)
         self.watch = Watch(
             self.world,
             self.judges.commits,
@@ -92,7 +98,7 @@ class Simulation:
             links=links,
             watch=self.watch,
             trace=self.trace,
-            wiped=self.judges.invariants.wiped,
+            wiped=self.judges.wiped,
         )
         pace = random.choice(PACES_MS)
         self.workload = Workload(remaining=settings.operations)
@@ -160,6 +166,7 @@ class Simulation:
         deadline = world.now_nanos + seconds * _NANOS
         failures = len(world.failures)
         count = 0
+        look_at = world.now_nanos
         while world.now_nanos < deadline:
             world.step_or_wait(deadline)
             if len(world.failures) != failures:
@@ -168,9 +175,20 @@ class Simulation:
             count += 1
             if not count & 15:
                 nemesis.after_step()
+                if world.now_nanos >= look_at:
+                    look_at = world.now_nanos + EVIDENCE_EVERY_NANOS
+                    self._check_evidence(is_settled=False)
                 if until():
                     return True
         return until()
+
+    def _check_evidence(self, *, is_settled: bool) -> None:
+        self.judges.check_evidence(
+            self.cluster,
+            impaired=self.nemesis.impaired,
+            passed_over=self.watch.passed_over,
+            is_settled=is_settled,
+        )
 
     def _on_sent(self, source: int, frame: bytes) -> None:
         sender = self.watch.live(source)
@@ -205,6 +223,7 @@ class Simulation:
 
     def _judge(self) -> None:
         """Everybody holds the same bytes, and they are what was acknowledged."""
+        self._check_evidence(is_settled=True)
         self.judges.finish(self.watch.ends())
         actor = self.cluster.node(0).actor("metadata")
         assert isinstance(actor, MetadataActor)

@@ -97,6 +97,8 @@ class Watch:
     ) -> None:
         self.counts = Counts()
         self.highest = 0
+        self.passed_over: dict[int, int] = {}
+        """By member: up to which op a state transfer spared it the log."""
         self._commits = commits
         self._trace = trace
         self._check = check
@@ -117,6 +119,8 @@ class Watch:
             state=state, journal=booted.journal, superblock=booted.superblock, table=booted.recovered.table
         )
         floor_op = booted.recovered.applied
+        if booted.pairing.op and booted.journal.header(booted.pairing.op) is None:
+            self.passed_over[replica] = booted.pairing.op  # The snapshot came from a peer.
         self._lives[node.name] = _Life(replica, incarnation, live, node, _shown(state))
         self._commits.restarted(replica, incarnation, floor_op, replayed)
         self._trace.tell(
@@ -195,6 +199,7 @@ class Watch:
     def _on_installed(self, seat: Seat, message: consensus.Installed) -> None:
         life = self._lives[seat.node.name]
         self.counts.transfers += 1
+        self.passed_over[life.replica] = message.applied_op
         self._commits.installed(life.replica, life.incarnation, message.applied_op)
         self._trace.tell(seat.node.name, f"has installed the state at op {message.applied_op}")
 

@@ -23,10 +23,14 @@ one primary a view                                   `InvariantChecker`    who l
 a view is durable before it is sent                  `InvariantChecker`    the view of each frame with the superblock, then and after a boot
 same state at the same op                            `StateChecker`        encoded sections at an op, and with the model
 same bytes in the end, nothing acknowledged is lost  `StateChecker`        every member's sections at the end, and the log's end
+what a member says that it has applied is on disk    `EvidenceCheck`       durable statements with the log and the disks
+evidence never exceeds the disks, names the missing  `EvidenceCheck`       the evidence with the statements and the disks
+nothing is reclaimed that a member lacks             `EvidenceCheck`       the lowest op on a disk with the heads of all others
 ===================================================  ====================  =====================================================
 """
 
 from levrier.cluster.simulate.checkers.commits import CommitObserver, Committed
+from levrier.cluster.simulate.checkers.evidence import EvidenceCheck
 from levrier.cluster.simulate.checkers.history import History
 from levrier.cluster.simulate.checkers.invariants import InvariantChecker, LiveReplica
 from levrier.cluster.simulate.checkers.states import CAPTURE_EVERY, EncodedState, StateChecker
@@ -37,6 +41,7 @@ __all__ = [
     "CommitObserver",
     "Committed",
     "EncodedState",
+    "EvidenceCheck",
     "History",
     "InvariantChecker",
     "LiveReplica",

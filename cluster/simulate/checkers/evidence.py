@@ -18,6 +18,7 @@ from levrier.actors.acknowledgements.messages import Blocked, Evidence, SafeThro
 from levrier.cluster.config import METADATA_GROUP
 from levrier.cluster.simulate.checkers.commits import CommitObserver
 from levrier.cluster.simulate.checkers.violation import Rule, Violation
+from levrier.persistence.archive import Archive
 from levrier.persistence.data_dir import GroupPaths
 from levrier.persistence.errors import StorageError
 from levrier.persistence.journal_scan import scan
@@ -33,21 +34,45 @@ _ASSIGNING: Final[dict[int, type[CreateTopicWithAssignments] | type[CreatePartit
 }
 
 
+_ZEROS: Final = bytes(256 * 1024)
+
+
 def held_through(storage: SimulatedStorage, paths: GroupPaths) -> int | None:
     """The op up to which this disk durably holds everything; None when its files cannot be read, which boot will say."""
     disk = storage.durable_copy(Random(0))
     try:
         snapshot = read_snapshot(disk, paths.snapshot)
         op = 0 if snapshot is None else snapshot.op
-        if not disk.exists(paths.journal):
-            return op
-        file = disk.open(paths.journal, create=False)
-        ops = {header.op for header, _ in scan(file, path=paths.journal, group=METADATA_GROUP).entries}
+        ops = set(_ops_of_log(disk, paths))
     except StorageError:
         return None
     while op + 1 in ops:
         op += 1
     return op
+
+
+def kept_from(storage: SimulatedStorage, paths: GroupPaths) -> int | None:
+    """The lowest op that this disk durably keeps, in its archive or its log; None when there is none, or one is damaged."""
+    disk = storage.durable_copy(Random(0))
+    try:
+        archive = Archive.open(disk, paths.archive, group=METADATA_GROUP)
+        ops = _ops_of_log(disk, paths)
+    except StorageError:
+        return None
+    ops += [segment.first_op for segment in archive.segments]
+    return None if archive.damaged else min(ops, default=None)
+
+
+def _ops_of_log(disk: SimulatedStorage, paths: GroupPaths) -> list[int]:
+    """The ops of the log, if there is one. The zeros behind it are most of the file, and nothing to look at."""
+    if not disk.exists(paths.journal):
+        return []
+    file = disk.open(paths.journal, create=False)
+    size = file.size()
+    while size > 2 * len(_ZEROS) and file.read(size - len(_ZEROS), len(_ZEROS)) == _ZEROS:
+        size -= len(_ZEROS)
+    file.truncate(size)
+    return [header.op for header, _ in scan(file, path=paths.journal, group=METADATA_GROUP).entries]
 
 
 class _Prefixes:
@@ -82,22 +107,58 @@ class EvidenceCheck:
         self._prefixes = _Prefixes(commits)
         self._membership = [replica_id(cluster, each) for each in range(replica_count)]
         self._paths = GroupPaths(paths)
+        self._commits = commits
         self._stale: set[tuple[int, str]] = set()
+        self._lost_below = dict.fromkeys(self._membership, 0)
+        """What a member had once and lost with its disk lies at or below this op."""
+
+    @property
+    def membership(self) -> list[str]:
+        """The identities of all members, ascending."""
+        return list(self._membership)
 
     def wiped(self, replica: int) -> None:
         """The disk of that member was replaced by an empty one."""
         for observer in range(len(self._membership)):
             if observer != replica:
                 self._stale.add((observer, self._membership[replica]))
+        self._lost_below[self._membership[replica]] = self._commits.highest
+
+    def check_kept(
+        self, replica: int, disk: SimulatedStorage, held: Mapping[str, int | None], *, passed_over: int
+    ) -> None:
+        """A member that keeps history: nothing has left its disk that another one lacks.
+
+        A state transfer spared it the log up to the op `passed_over`: that never was in its log, or left it unkept.
+        """
+        lowest = kept_from(disk, self._paths)
+        if lowest is None or lowest - 1 <= passed_over:
+            return
+        for identity in self._membership:
+            on_disk = held[identity]
+            if on_disk is not None and on_disk < lowest - 1 > self._lost_below[identity]:
+                raise Violation(
+                    Rule.RECLAIMED_IS_SAFE,
+                    f"replica {replica} keeps nothing below op {lowest}; {identity} ends at op {on_disk}",
+                )
 
     def held(self, disks: Sequence[SimulatedStorage]) -> dict[str, int | None]:
         """What each member's disk holds now, by identity."""
         return {self._membership[each]: held_through(disk, self._paths) for each, disk in enumerate(disks)}
 
     def check(
-        self, observer: int, known: Sequence[Acknowledgement], told: Evidence, held: Mapping[str, int | None]
+        self,
+        observer: int,
+        known: Sequence[Acknowledgement],
+        told: Evidence,
+        held: Mapping[str, int | None],
+        *,
+        is_settled: bool = True,
     ) -> None:
-        """Member `observer` durably knows these statements and makes this evidence of them."""
+        """Member `observer` durably knows these statements and makes this evidence of them.
+
+        Unless everything `is_settled`, a state machine may have applied an op that the observer of the commits has not seen yet.
+        """
         latest = {each.replica_id: each for each in known}
         for identity in [identity for at, identity in self._stale if at == observer and identity not in latest]:
             self._stale.discard((observer, identity))
@@ -106,14 +167,14 @@ class EvidenceCheck:
             if on_disk is not None and said.applied_frontier.highest <= on_disk:
                 self._stale.discard((observer, said.replica_id))  # Whoever said it, it is true by now.
             if (observer, said.replica_id) not in self._stale:
-                self._check_statement(observer, said, on_disk)
+                self._check_statement(observer, said, on_disk, is_settled=is_settled)
         self._check_evidence(observer, latest, told, held)
 
-    def _check_statement(self, observer: int, said: Acknowledgement, held: int | None) -> None:
+    def _check_statement(self, observer: int, said: Acknowledgement, held: int | None, *, is_settled: bool) -> None:
         op = said.applied_frontier.highest
         expected = self._prefixes.at(op)
         found = (said.applied_frontier, said.origin_sequence_high_water)
-        if expected != found:
+        if expected != found and (expected is not None or is_settled):
             raise Violation(
                 Rule.STATEMENT_IS_TRUE,
                 f"{said.replica_id} says {found}, as replica {observer} knows it; the log up to op {op} has {expected}",

@@ -26,6 +26,7 @@ class Rule(StrEnum):
     SAME_STATE = "same bytes in the end"
     NOTHING_LOST = "nothing acknowledged is lost"
     STATEMENT_IS_TRUE = "what a member says that it has durably applied is on its disk"
+    RECLAIMED_IS_SAFE = "nothing is reclaimed that a member lacks"
     EVIDENCE_IS_TRUE = "evidence never exceeds what the disks hold, and names who is missing"
 
 

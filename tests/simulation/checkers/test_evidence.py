@@ -10,7 +10,8 @@ import pytest
 from levrier.actors.acknowledgements.evidence import evidence
 from levrier.actors.acknowledgements.messages import Blocked, Evidence, SafeThrough
 from levrier.cluster.simulate.checkers import Rule, Violation
-from levrier.cluster.simulate.checkers.evidence import EvidenceCheck, held_through
+from levrier.cluster.simulate.checkers.evidence import EvidenceCheck, held_through, kept_from
+from levrier.persistence.archive import Archive
 from levrier.persistence.data_dir import GroupPaths
 from levrier.persistence.journal import PrepareJournal
 from levrier.persistence.simulated_storage import SimulatedStorage
@@ -170,3 +171,47 @@ def test_what_is_not_synced_or_behind_a_gap_is_not_held() -> None:
     assert held_through(empty, PATHS) == 1
     storage.flip(PATHS.journal, 9)
     assert held_through(storage, PATHS) is None
+
+
+def archived(told: Story, op: int, *, reclaimed: bool) -> SimulatedStorage:
+    """A disk whose log is drained up to an op, with what left it in the archive, or nowhere."""
+    storage = disk(told, 6)
+    log = PrepareJournal.open(
+        storage,
+        PATHS.journal,
+        group=METADATA_GROUP,
+        snapshot_op=0,
+        slots=64,
+        epoch_source=lambda: 6,
+        preallocate_step=4096,
+    )
+    archive = Archive.open(storage, PATHS.archive, group=METADATA_GROUP)
+    session = archive.begin(log, op)
+    while not session.step():
+        pass
+    log.drain(op)
+    if reclaimed:
+        archive.reclaim(Frontier(((0, op), (2, op))))
+    return storage
+
+
+def test_what_is_kept_or_what_everybody_has_may_leave_the_log() -> None:
+    world = World()
+    held = world.check.held(world.disks)
+    assert kept_from(archived(world.story, 4, reclaimed=False), PATHS) == 1
+    world.check.check_kept(0, archived(world.story, 4, reclaimed=False), held, passed_over=0)
+    world.check.check_kept(0, archived(world.story, 3, reclaimed=True), held, passed_over=0)
+
+
+def test_what_somebody_lacks_must_not_be_reclaimed() -> None:
+    """Unless a state transfer spared the member that part of the log, or the other one had it and lost its disk."""
+    world = World()
+    disk_of = archived(world.story, 4, reclaimed=True)
+    held = world.check.held(world.disks)
+    with pytest.raises(Violation) as caught:
+        world.check.check_kept(0, disk_of, held, passed_over=0)
+    assert caught.value.rule == Rule.RECLAIMED_IS_SAFE
+    world.check.check_kept(0, disk_of, held, passed_over=4)
+    world.check.check_kept(0, disk_of, {**held, IDS[2]: None}, passed_over=0)
+    world.check.wiped(2)
+    world.check.check_kept(0, disk_of, {**held, IDS[2]: 0}, passed_over=0)
