@@ -39,12 +39,29 @@ from levrier.wire.prepare import Prepare
 
 SEGMENT_SIZE_MAX: Final = 32 * 1024 * 1024
 """A segment is closed at this size, one entry more at most."""
-STEP_SIZE: Final = 64 * 1024
+STEP_SIZE: Final = 32 * 1024
 """Bytes that a step of a session copies: below a millisecond even of the smallest entries."""
 SYNC_SIZE: Final = 256 * 1024
 """Unsynced bytes after which a step syncs: few enough not to keep the disk from an append."""
 _HEADER_COST: Final = 64
 """What a step counts for a header that it only looks at."""
+
+
+def read_segments(storage: Storage, directory: Path, *, group: int) -> tuple[list[Segment], list[str]]:
+    """The segments of a directory, ascending, and what of it is damaged, in words. Changes nothing."""
+    segments, damaged = [], []
+    for name in storage.list(directory):
+        if not is_segment_name(name):
+            continue
+        path = directory / name
+        file = storage.open(path, create=False)
+        try:
+            segments.append(read_footer(file, path, group=group)[0])
+        except (ArchiveDamaged, UnsupportedVersion) as error:
+            damaged.append(str(error))
+        finally:
+            file.close()
+    return segments, damaged
 
 
 class Archive:
@@ -86,19 +103,10 @@ class Archive:
         """Read what is there. Removes what a crash left half-written; damaged segments stay where they are."""
         storage.make_directory(directory)
         storage.sync_directory(directory)
-        segments, damaged = [], []
         for name in storage.list(directory):
-            path = directory / name
             if name.endswith(TEMPORARY_SUFFIX):
-                remove_quietly(storage, path)
-            elif is_segment_name(name):
-                file = storage.open(path, create=False)
-                try:
-                    segments.append(read_footer(file, path, group=group)[0])
-                except (ArchiveDamaged, UnsupportedVersion) as error:
-                    damaged.append(str(error))
-                finally:
-                    file.close()
+                remove_quietly(storage, directory / name)
+        segments, damaged = read_segments(storage, directory, group=group)
         return cls(
             storage,
             directory,

@@ -19,16 +19,20 @@ from levrier.cluster.cli.output import (
     say,
 )
 from levrier.cluster.config import METADATA_GROUP
+from levrier.persistence.acknowledgement_store import AcknowledgementStore
+from levrier.persistence.archive import read_segments
+from levrier.persistence.archive_format import Segment
 from levrier.persistence.data_dir import DataDirectory, GroupPaths
 from levrier.persistence.journal_scan import ScanResult, scan
 from levrier.persistence.snapshot import Snapshot, read_snapshot
 from levrier.persistence.storage import DiskStorage
 from levrier.persistence.superblock import Absent, Copy, Corrupt, Valid, VsrState, classify
+from levrier.wire.acknowledgement import Acknowledgement
 from levrier.wire.codes import Operation
 from levrier.wire.headers import PrepareHeader
 
 inspect = typer.Typer(
-    help="Look into the files of a stopped node: journal, superblock, snapshot.", no_args_is_help=True
+    help="Look into the files of a stopped node: journal, superblock, snapshot, history.", no_args_is_help=True
 )
 
 _CLIENT_DIGITS = 8
@@ -111,6 +115,32 @@ def snapshot(directory: Directory, as_json: AsJson = False) -> None:
         found = read_snapshot(DiskStorage(), path)
     assert found is not None
     print_record(_snapshot_record(found), as_json=as_json)
+
+
+@inspect.command("history")
+def history(directory: Directory, as_json: AsJson = False) -> None:
+    """Show what each member last said that it has durably applied, and what left the log and is kept.
+
+    Damaged acknowledgements, or a damaged segment of the archive, are an error (status 1).
+
+    Example: `levrier inspect history levrier-data`
+    """
+    storage = DiskStorage()
+    with _files(directory) as paths:
+        known = AcknowledgementStore.open(storage, paths.acknowledgements).all()
+        found: tuple[list[Segment], list[str]] = ([], [])
+        if storage.exists(paths.archive):
+            found = read_segments(storage, paths.archive, group=METADATA_GROUP)
+    segments, damaged = found
+    statements = [_statement_record(said) for said in known]
+    kept = [_segment_record(segment) for segment in segments]
+    if as_json:
+        print_json({"acknowledgements": statements, "segments": kept})
+    else:
+        print_rows(statements, as_json=False, empty="nobody has said what it has applied")
+        print_rows(kept, as_json=False, empty="no history is kept beside the log")
+    if damaged:
+        raise CommandFailed("; ".join(damaged))
 
 
 @contextmanager
@@ -223,6 +253,25 @@ def _snapshot_record(found: Snapshot) -> dict[str, object]:
         "next_user_id": found.fields.next_user_id,
         "consensus_group_high_water": found.fields.consensus_group_high_water,
         "birth_id": f"{found.fields.birth_id:032x}",
+    }
+
+
+def _statement_record(said: Acknowledgement) -> dict[str, object]:
+    return {
+        "replica": said.replica_id,
+        "node": said.node_id,
+        "applied": said.applied_frontier.highest,
+        "said_at": Instant(said.produced_at_ms * 1_000),
+        "members": len(said.membership_view),
+    }
+
+
+def _segment_record(segment: Segment) -> dict[str, object]:
+    return {
+        "file": segment.path.name,
+        "first_op": segment.first_op,
+        "last_op": segment.last_op,
+        "bytes": Size(segment.size),
     }
 
 

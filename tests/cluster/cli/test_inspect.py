@@ -10,8 +10,14 @@ from typing import Any
 import pytest
 
 from levrier.cluster.client import Client
-from levrier.cluster.config import NodeConfig
+from levrier.cluster.config import METADATA_GROUP, NodeConfig
 from levrier.cluster.testing import Server
+from levrier.persistence.acknowledgement_store import AcknowledgementStore
+from levrier.persistence.archive import Archive
+from levrier.persistence.data_dir import GroupPaths
+from levrier.persistence.journal import PrepareJournal
+from levrier.persistence.storage import DiskStorage
+from levrier.wire.acknowledgement import Acknowledgement, Frontier
 from tests.cluster.cli.running import CommandLine, Ran
 
 SLOTS = 256
@@ -217,3 +223,76 @@ def test_a_directory_in_which_no_node_was_born_has_no_superblock(levrier: Comman
     ran = levrier("inspect", "superblock", str(tmp_path))
     assert ran.status == 2
     assert "no node was born in it" in ran.err
+
+
+def keep(data: Path) -> Path:
+    """Have the directory keep what a drain would take out of its log; the segment."""
+    paths = GroupPaths(data / "metadata")
+    storage = DiskStorage()
+    log = PrepareJournal.open(
+        storage, paths.journal, group=METADATA_GROUP, snapshot_op=0, slots=SLOTS, epoch_source=lambda: 1
+    )
+    archive = Archive.open(storage, paths.archive, group=METADATA_GROUP)
+    last = log.last_op
+    assert last is not None
+    session = archive.begin(log, last - 2)
+    while not session.step():
+        pass
+    log.close()
+    state(data)
+    return archive.segments[0].path
+
+
+def state(data: Path) -> Path:
+    """Have the directory hold a statement of its member; the file."""
+    path = GroupPaths(data / "metadata").acknowledgements
+    store = AcknowledgementStore.open(DiskStorage(), path)
+    said = Acknowledgement(
+        replica_id="c-00",
+        node_id="node-0",
+        applied_frontier=Frontier(((0, 10**6),)),
+        origin_sequence_high_water=Frontier(),
+        membership_view=("c-00", "c-01"),
+        produced_at_ms=1_700_000_000_000,
+    )
+    assert store.record(said)
+    return path
+
+
+def test_the_history_in_json(levrier: CommandLine, copy: Path) -> None:
+    segment = keep(copy)
+    found = parsed(levrier("inspect", "history", str(copy), "--json"))
+    assert found["acknowledgements"][-1] == {
+        "replica": "c-00",
+        "node": "node-0",
+        "applied": 10**6,
+        "said_at": 1_700_000_000_000_000,
+        "members": 2,
+    }
+    [kept] = found["segments"]
+    assert (kept["file"], kept["bytes"]) == (segment.name, segment.stat().st_size)
+    assert kept["first_op"] <= kept["last_op"]
+
+
+def test_the_history_as_tables(levrier: CommandLine, copy: Path) -> None:
+    state(copy)
+    ran = levrier("inspect", "history", str(copy))
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.lines[0].split() == ["replica", "node", "applied", "said", "at", "members"]
+    assert ran.lines[-1] == "no history is kept beside the log"
+
+
+def test_a_damaged_segment_is_named(levrier: CommandLine, copy: Path) -> None:
+    segment = keep(copy)
+    flip(segment, segment.stat().st_size - 30)
+    ran = levrier("inspect", "history", str(copy))
+    assert ran.status == 1
+    assert str(segment) in ran.err
+
+
+def test_damaged_acknowledgements_are_named(levrier: CommandLine, copy: Path) -> None:
+    path = state(copy)
+    flip(path, 9)
+    ran = levrier("inspect", "history", str(copy))
+    assert ran.status == 1
+    assert f"{path}: damaged acknowledgements" in ran.err
