@@ -7,6 +7,10 @@ watermark.
 Most bodies are judged at once and go into the log as they are. The others need something first, of the replicated state or
 of a worker thread; they are a `Course`: a generator that yields one question after the other, is sent the answers, and
 returns the body.
+
+A course looks at applied state, and the same request may have changed that when it came for the first time. So its outcome
+is an answer only behind the client table: what it admits is looked at there like any other request, and what it refuses is
+handed on as a refusal, which a request that was executed does not get (design section 3, rules 3 and 4).
 """
 
 from collections.abc import Callable, Generator
@@ -20,6 +24,7 @@ from levrier.actors.bus.session import Session
 from levrier.actors.consensus.messages import StatusQuery
 from levrier.actors.metadata.messages import CountTokens, FindPasswordHash, FindSegmentSize, Survey
 from levrier.wire.codes import CLIENT_ALLOWED, ErrorCode, Operation
+from levrier.wire.errors import WireError
 from levrier.wire.identifiers import Identifier
 from levrier.wire.options import refuse_options
 from levrier.wire.requests.groups import CreateConsumerGroup, DeleteConsumerGroup, JoinConsumerGroup, LeaveConsumerGroup
@@ -39,10 +44,12 @@ from levrier.wire.topic_options import UNLIMITED, admit_create, admit_update, ch
 
 
 class Admitted(NamedTuple):
-    """What goes into the log, and the token that may be shown once it has committed."""
+    """What goes into the log, and the token that may be shown once it has committed; or, with a `refusal`, the status that
+    the request gets if it was not executed before."""
 
     body: bytes
     minted: tokens.Minted | None = None
+    refusal: int = 0
 
 
 class Means(Protocol):
@@ -216,6 +223,18 @@ def _create_token(body: bytes, session: Session) -> Start:
 def _delete_token(body: bytes, session: Session) -> bytes:
     request = DeletePersonalAccessToken.decode(body)
     return DeletePersonalAccessTokenReplicated(user_id=session.user_id, name=request.name).encode()
+
+
+def judged(course: Course) -> Course:
+    """The course of an operation, whose refusal is no answer yet: what it looked at may be the work of the same request."""
+    outcome: Admitted | bytes | ErrorCode
+    try:
+        outcome = yield from course
+    except WireError as error:
+        outcome = error.code
+    if isinstance(outcome, ErrorCode) and outcome is not _TRY_AGAIN:
+        return Admitted(b"", refusal=int(outcome))
+    return outcome
 
 
 def _decodes(decode: Callable[[bytes], object]) -> Admission:

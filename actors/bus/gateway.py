@@ -223,7 +223,7 @@ class Gateway:
         else:
             assert callable(admitted)
             pending = self._open(header, Stage.COURSE)
-            pending.course = admitted(pending.ticket, self._settings)
+            pending.course = admission.judged(admitted(pending.ticket, self._settings))
             self._proceed(pending, None)
 
     def _proceed(self, pending: Pending, answer: bus.Answer | None) -> None:
@@ -247,15 +247,15 @@ class Gateway:
         elif isinstance(outcome, bytes):
             self._answer_query(pending.header, outcome)
         else:
-            self._submit(pending.header, outcome.body, outcome.minted)
+            self._submit(pending.header, outcome.body, outcome.minted, outcome.refusal)
 
-    def _submit(self, header: RequestHeader, body: bytes, minted: tokens.Minted | None = None) -> None:
+    def _submit(self, header: RequestHeader, body: bytes, minted: tokens.Minted | None = None, code: int = 0) -> None:
         assert self._pending is None
         ticket = bus.Ticket(connection=self._connection, number=self._number)
         if header.operation == _DELETE_SEGMENTS:
             header = replace(header, operation=_TRUNCATE_PARTITION)
         self._pending = Pending(ticket, header, _COMMIT, minted)
-        self._effects.append(Preflight(request=ClientRequest(ticket=ticket, header=header, body=body)))
+        self._effects.append(Preflight(request=ClientRequest(ticket=ticket, header=header, body=body, refusal=code)))
 
     def _begin_login(self, header: RequestHeader, body: bytes) -> None:
         session = self._session

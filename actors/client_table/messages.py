@@ -28,13 +28,15 @@ class ClientRequest:
 
     `header` is the client's; its `user_id` is never trusted. `body` is what will be replicated: credentials are already
     replaced. `user_id` is the user whose credentials the gateway verified, for a Register; 0 otherwise. `ticket` is None
-    when nobody waits for the answer (a disconnect logout).
+    when nobody waits for the answer (a disconnect logout). `refusal` is 0, or the status that admission found by looking at
+    replicated state: then the request is not to execute, and the status is its answer if it never did before.
     """
 
     ticket: Ticket | None
     header: RequestHeader
     body: bytes = field(repr=False)
     user_id: int = 0
+    refusal: int = 0
 
 
 @quick_init

@@ -104,20 +104,27 @@ class TestCreate:
 
     @pytest.mark.parametrize(("count", "status"), [(99, 0), (100, 52), (101, 52)])
     def test_the_cap(self, rig: Rig, count: int, status: int) -> None:
-        """State-machine 11.3: before anything is minted or logged."""
+        """State-machine 11.3: before anything is minted or logged. Who looks for an earlier try gets no body to log."""
         rig.send(CREATE)
         rig.tell(bus.TokenCount(ticket=rig.take(CountTokens).ticket, count=count))
-        if status:
-            assert rig.answer().status == 52
-        else:
-            rig.take(Preflight)
+        assert rig.take(Preflight).request.refusal == status
 
     def test_the_cap_is_a_setting(self) -> None:
         rig = Rig(settings=replace(SETTINGS, max_tokens_per_user=1))
         rig.log_in(user_id=USER)
         rig.send(CREATE)
         rig.tell(bus.TokenCount(ticket=rig.take(CountTokens).ticket, count=1))
+        refused = rig.take(Preflight)
+        assert (refused.request.refusal, refused.request.body) == (52, b"")
+        rig.tell(bus.Deny(ticket=ticket_of(refused), code=52, commit=12))
         assert rig.answer().status == 52
+
+    def test_the_last_token_that_was_created_already_is_no_token_too_many(self, rig: Rig) -> None:
+        """The cap is reached because an earlier try of this very request committed: it exists, and nothing is refused."""
+        rig.send(CREATE)
+        rig.tell(bus.TokenCount(ticket=rig.take(CountTokens).ticket, count=100))
+        rig.tell(bus.Deny(ticket=ticket_of(rig.take(Preflight)), code=51, commit=12))
+        assert rig.answer().result == 51
 
     def test_nothing_shows_the_secret(self, rig: Rig) -> None:
         """D-20: neither the pending request nor the effect that writes it."""
