@@ -3,6 +3,9 @@
 The client table advises and this module decides: 58 where nothing is accepted, 57 while the client is in either queue, while
 something inherited is not applied, or while the fate of the very request is unknown; after that the table's word counts.
 A request that finds no prepare slot waits in the request queue; one that comes to its turn is looked at again.
+
+What admission at the edge refuses by looking at replicated state (the cap on tokens, the segment size) comes here too. The
+state may be what an earlier try of the very request made of it, so the refusal is an answer only to a request that is new.
 """
 
 from typing import Final
@@ -18,6 +21,10 @@ from levrier.wire.errors import WireError
 
 _NEW: Final = Outcome.NEW
 _BOOTSTRAP: Final = int(Operation.BOOTSTRAP_ROOT)
+_SESSION_OPERATIONS: Final = frozenset({int(Operation.REGISTER), int(Operation.LOGOUT)})
+"""The table calls a Register new or owned by another; both may be sent again anywhere, and change nothing a second time."""
+
+_ENDED: Final = frozenset({Outcome.NO_SESSION, Outcome.FENCED})
 
 
 def judge_fresh(state: ReplicaState, verdict: Verdict) -> None:
@@ -39,6 +46,9 @@ def judge_fresh(state: ReplicaState, verdict: Verdict) -> None:
         return
     if outcome is not _NEW:
         refuse(state, request.ticket, outcome)
+        return
+    if request.refusal:
+        deny(state, request.ticket, request.refusal)
         return
     bootstrap_if_blank(state)
     pipeline = state.pipeline
@@ -141,21 +151,42 @@ def resync_prepare_timer(state: ReplicaState) -> None:
 
 
 def _refuse_elsewhere(state: ReplicaState, verdict: Verdict) -> None:
-    """This replica does not lead: only what is certain everywhere is said, and 58 only of what was never started."""
+    """This replica does not lead: only what is certain everywhere is said, and 58 only of what was never started.
+
+    58 makes a client give the request a new number or take it elsewhere (wire 10.3), so an earlier try of it must not be in
+    any log that can commit. That is certain, however far this replica is behind, exactly when its table calls the request
+    new: then the Register of the very session is applied here (the epochs are equal), and
+
+    * a try under an earlier session is below that Register in the log, so it is applied here too and the table knows it:
+      while a Register is in the pipeline its client has nothing admitted, and once it is applied the older session is fenced;
+    * a try under this session came on this connection, since a session belongs to the connection that registered it. Only
+      this node can have started it, as the primary of an earlier view, and remembers it as unsettled until its fate is
+      known; a restart ends the connection.
+
+    A session that is not in the table may be one whose login was forwarded and is not applied here yet, and the request one
+    that was executed under the session before: outcome unknown, 57. Once this replica has applied the op that made the
+    session, its absence and its fence are committed facts and end it here as they would on the primary; an SDK that kept
+    getting 57 for those would hang on here for 30 seconds instead of logging in again.
+    """
     request = verdict.request
     header = request.header
+    outcome = verdict.outcome
     if (
         (header.client, header.request) in state.unsettled
         or header.client in state.pipeline.clients
         or header.client in state.applying
     ):
         deny(state, request.ticket, NOT_COMMITTED)
-    elif verdict.outcome in SETTLED:
-        refuse(state, request.ticket, verdict.outcome)
+    elif outcome in SETTLED:
+        refuse(state, request.ticket, outcome)
     elif may_forward(state, request):
         forward_request(state, request)
-    else:
+    elif outcome is _NEW or header.operation in _SESSION_OPERATIONS:
         deny(state, request.ticket, NOT_ACCEPTED)
+    elif outcome in _ENDED and header.session <= state.commit_min:
+        refuse(state, request.ticket, outcome)
+    else:
+        deny(state, request.ticket, NOT_COMMITTED)
 
 
 def deny_queued_if_stuck(state: ReplicaState) -> None:

@@ -61,11 +61,11 @@ class Caller:
         self.cluster.world.run_until(answered, max_milliseconds=milliseconds)
         return frames[-1] if frames else None
 
-    def connect(self, replica: int, *, attempts: int = 200) -> bool:
+    def connect(self, replica: int, *, attempts: int = 200, password: str = "iggy") -> bool:
         """Log in there; True when that worked."""
         self.at, self.session = replica, 0
         self.connection = self.cluster.transports[replica].connect()
-        frame = login_frame(self.client)
+        frame = login_frame(self.client, password=password)
         for _ in range(attempts):
             answer = self.call(frame)
             if answer is not None and code(answer) == 0:

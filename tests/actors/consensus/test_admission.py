@@ -1,7 +1,10 @@
 """Who gets in, who waits, and what the others are told (section 6; rules 4, 5, 6, 10)."""
 
+from dataclasses import replace
+
 import pytest
 
+from levrier.actors.client_table.messages import ClientRequest
 from levrier.actors.consensus.effects import Append, Send
 from levrier.actors.consensus.messages import Outcome
 from levrier.actors.consensus.replica import Replica
@@ -105,6 +108,41 @@ def test_a_backup_accepts_nothing_and_says_58() -> None:
     assert denials(replica.on_verdict(verdict_on(request_of(1)))) == [(1, 58)]
 
 
+@pytest.mark.parametrize("status", [Status.NORMAL, Status.VIEW_CHANGE, Status.RECOVERING])
+@pytest.mark.parametrize("outcome", [Outcome.NO_SESSION, Outcome.FENCED, Outcome.EPOCH_AHEAD])
+def test_a_backup_that_has_not_applied_the_session_does_not_know_what_it_did(status: Status, outcome: Outcome) -> None:
+    """Rule 6: the login was forwarded, and the request may have been executed under the session before. Not 58."""
+    replica = replica_of(config_of(replica_count=3, replica=1))
+    replica.state.status = status
+    verdict = verdict_on(request_of(1), outcome)
+    assert verdict.request.header.session > replica.state.commit_min
+    assert denials(replica.on_verdict(verdict)) == [(1, 57)]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [(Outcome.NO_SESSION, EvictionReason.NO_SESSION), (Outcome.FENCED, EvictionReason.SESSION_TOO_LOW)],
+)
+def test_a_backup_ends_a_session_that_came_and_went_in_what_it_has_applied(
+    outcome: Outcome, reason: EvictionReason
+) -> None:
+    """Its end is committed, so it is told at once instead of a code that keeps the client waiting here."""
+    replica = replica_of(
+        config_of(replica_count=3, replica=1),
+        recovered=RecoveredState(commit=5, headers=sealed_headers(from_op=1, to_op=5), timestamp_floor=100),
+    )
+    assert evictions(replica.on_verdict(verdict_on(request_of(1), outcome))) == [(1, reason)]
+
+
+def test_a_backup_does_not_know_a_session_of_a_later_epoch_than_it_has() -> None:
+    """D-30: a table that is behind itself is no reason to end a session, and none for 58."""
+    replica = replica_of(
+        config_of(replica_count=3, replica=1),
+        recovered=RecoveredState(commit=5, headers=sealed_headers(from_op=1, to_op=5), timestamp_floor=100),
+    )
+    assert denials(replica.on_verdict(verdict_on(request_of(1), Outcome.EPOCH_AHEAD))) == [(1, 57)]
+
+
 @pytest.mark.parametrize("status", [Status.VIEW_CHANGE, Status.RECOVERING])
 def test_a_replica_that_is_not_normal_says_58(status: Status) -> None:
     """Section 8.11."""
@@ -120,6 +158,37 @@ def test_another_users_registration_is_refused_for_good_only_by_a_caught_up_prim
     forwarded = replica_of(config_of(replica_count=3, replica=1)).on_verdict(register)
     assert (evictions(forwarded), denials(forwarded), len(of_type(forwarded, Send))) == ([], [], 1)
     assert denials(barred_replica().on_verdict(register)) == [(1, 57)]
+
+
+def refused_request(client: int = 1, *, connection: int = 1) -> ClientRequest:
+    """One that admission refuses by what it saw of the replicated state."""
+    return replace(request_of(client, connection=connection), refusal=52)
+
+
+def test_what_admission_refuses_is_an_answer_to_a_new_request() -> None:
+    replica = replica_of()
+    effects = replica.on_verdict(verdict_on(refused_request()))
+    assert (denials(effects), len(without_notes(effects))) == ([(1, 52)], 1)
+    assert replica.state.sequencer == 0
+
+
+def test_what_admission_refuses_while_its_first_try_is_under_way_is_not_known() -> None:
+    """Rule 3: applied and not cached yet is still in the pipeline."""
+    replica = replica_of()
+    admit(replica, 1)
+    assert denials(replica.on_verdict(verdict_on(refused_request(connection=50)))) == [(50, 57)]
+    assert denials(barred_replica().on_verdict(verdict_on(refused_request()))) == [(1, 57)]
+
+
+def test_what_admission_refuses_was_executed_before() -> None:
+    """Rule 4: the table's word comes first."""
+    verdict = verdict_on(refused_request(), Outcome.TOKEN_EXISTS)
+    assert denials(replica_of().on_verdict(verdict)) == [(1, 51)]
+
+
+def test_a_backup_refuses_nothing_for_what_it_may_not_have_applied() -> None:
+    replica = replica_of(config_of(replica_count=3, replica=1))
+    assert denials(replica.on_verdict(verdict_on(refused_request()))) == [(1, 58)]
 
 
 @pytest.mark.parametrize(
