@@ -13,7 +13,7 @@ from levrier.cluster.simulate.checkers import (
     StateChecker,
 )
 from levrier.cluster.simulate.cluster import METADATA, SimulatedCluster
-from levrier.wire.acknowledgement import replica_id
+from levrier.wire.acknowledgement import Frontier, replica_id
 
 
 class Judges:
@@ -37,13 +37,21 @@ class Judges:
         self.invariants.wiped(replica)
         self.evidence.wiped(replica)
 
+    def reclaims(self, replica: int, frontier: Frontier, cluster: SimulatedCluster, *, impaired: int | None) -> None:
+        """A member deletes what it thinks that everybody has."""
+        self.evidence.check_reclaim(replica, frontier, self._held(cluster, impaired))
+
+    def _held(self, cluster: SimulatedCluster, impaired: int | None) -> dict[str, int | None]:
+        held = self.evidence.held(cluster.storages)
+        if impaired is not None:
+            held[replica_id(cluster.config.cluster_id, impaired)] = None
+        return held
+
     def check_evidence(
         self, cluster: SimulatedCluster, *, impaired: int | None, passed_over: Mapping[int, int], is_settled: bool
     ) -> None:
         """Compare what the members know of each other's history with what their disks hold, but that of the `impaired` one."""
-        held = self.evidence.held(cluster.storages)
-        if impaired is not None:
-            held[replica_id(cluster.config.cluster_id, impaired)] = None
+        held = self._held(cluster, impaired)
         for replica, booted in sorted(cluster.booted.items()):
             known = booted.acknowledgements.all()
             told = evidence(self.evidence.membership, known)

@@ -90,6 +90,9 @@ class Simulation:
             check=self.judges.invariants.check,
             check_every=CHECK_EVERY_STEPS,
             encoded=self.judges.states.encoded,
+            reclaims=lambda replica, frontier: self.judges.reclaims(
+                replica, frontier, self.cluster, impaired=self.nemesis.impaired
+            ),
         )
         self.nemesis = Nemesis(
             random=Random(f"nemesis/{seed}"),

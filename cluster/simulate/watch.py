@@ -14,12 +14,14 @@ from levrier.actors.client_table.table import ClientTable
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.consensus.actor import ConsensusActor
 from levrier.actors.consensus.state import ReplicaState, TransferStage
+from levrier.actors.journal import messages as journal
 from levrier.actors.metadata import messages as metadata
 from levrier.actors.metadata.actor import MetadataActor
 from levrier.actors.runtime import SteppedRuntime
 from levrier.actors.runtime.stepped_node import Seat, SteppedNode
 from levrier.cluster.boot import Booted
 from levrier.cluster.simulate.checkers import CAPTURE_EVERY, EncodedState, LiveReplica
+from levrier.wire.acknowledgement import Frontier
 from levrier.wire.prepare import Prepare
 
 EVENTS_MAX: Final = 20_000
@@ -94,6 +96,7 @@ class Watch:
         check: Callable[[list[LiveReplica]], None],
         check_every: int,
         encoded: Callable[[int, EncodedState], None],
+        reclaims: Callable[[int, Frontier], None],
     ) -> None:
         self.counts = Counts()
         self.highest = 0
@@ -104,6 +107,7 @@ class Watch:
         self._check = check
         self._check_every = check_every
         self._encoded = encoded
+        self._reclaims = reclaims
         self._until_check = check_every
         self._lives: dict[str, _Life] = {}
         self._incarnations: dict[int, int] = {}
@@ -161,6 +165,9 @@ class Watch:
         elif kind is metadata.Apply:
             assert isinstance(message, metadata.Apply)
             self._on_apply(self._lives[seat.node.name], message.prepare)
+        elif kind is journal.Reclaim:
+            assert isinstance(message, journal.Reclaim)
+            self._reclaims(self._lives[seat.node.name].replica, message.frontier)
         elif kind is consensus.Installed:
             assert isinstance(message, consensus.Installed)
             self._on_installed(seat, message)

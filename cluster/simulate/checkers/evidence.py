@@ -124,6 +124,16 @@ class EvidenceCheck:
                 self._stale.add((observer, self._membership[replica]))
         self._lost_below[self._membership[replica]] = self._commits.highest
 
+    def check_reclaim(self, observer: int, frontier: Frontier, held: Mapping[str, int | None]) -> None:
+        """A member deletes the history below this frontier: everybody must have it, as far as it could know of a lost disk."""
+        for identity in self._membership:
+            on_disk = held[identity]
+            if on_disk is not None and on_disk < frontier.highest and (observer, identity) not in self._stale:
+                raise Violation(
+                    Rule.RECLAIMED_IS_SAFE,
+                    f"replica {observer} reclaims through op {frontier.highest}; {identity} ends at op {on_disk}",
+                )
+
     def check_kept(
         self, replica: int, disk: SimulatedStorage, held: Mapping[str, int | None], *, passed_over: int
     ) -> None:

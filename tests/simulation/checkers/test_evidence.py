@@ -215,3 +215,14 @@ def test_what_somebody_lacks_must_not_be_reclaimed() -> None:
     world.check.check_kept(0, disk_of, {**held, IDS[2]: None}, passed_over=0)
     world.check.wiped(2)
     world.check.check_kept(0, disk_of, {**held, IDS[2]: 0}, passed_over=0)
+
+
+def test_what_is_reclaimed_must_be_on_every_disk_at_that_moment() -> None:
+    world = World()
+    held = world.check.held(world.disks)
+    world.check.check_reclaim(0, says(2, 3).applied_frontier, held)
+    with pytest.raises(Violation) as caught:
+        world.check.check_reclaim(0, says(1, 5).applied_frontier, held)
+    assert caught.value.rule == Rule.RECLAIMED_IS_SAFE
+    world.check.wiped(2)
+    world.check.check_reclaim(0, says(1, 5).applied_frontier, {**held, IDS[2]: 0})
