@@ -24,7 +24,7 @@ from levrier.actors.bus.pending import Pending, Stage
 from levrier.actors.bus.registry import ClientRegistry, CommitPoint
 from levrier.actors.bus.session import Ending, Session
 from levrier.actors.bus.settings import GatewaySettings
-from levrier.actors.client_table.messages import SERVER_CLIENT_MIN, ClientRequest, Preflight
+from levrier.actors.client_table.messages import PLUGIN_CLIENT_MIN, ClientRequest, Preflight
 from levrier.actors.consensus.messages import StatusQuery
 from levrier.actors.metadata.messages import FindCredentials, FindToken, Query
 from levrier.wire.checksums import body_matches
@@ -265,7 +265,7 @@ class Gateway:
             else:
                 self._answer_login(header, session)
             return
-        if header.client >= SERVER_CLIENT_MIN:
+        if header.client >= PLUGIN_CLIENT_MIN:
             # Ids of the node's own operations. It fails at once: no later attempt under this id can do better.
             self._evict(header, EvictionReason.MALFORMED_LOGIN)
             return

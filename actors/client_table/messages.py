@@ -17,6 +17,10 @@ from levrier.wire.headers import PrepareHeader, RequestHeader
 SERVER_CLIENT_MIN = (2**64 - 1) << 64
 """Client ids whose high half is all ones, and 0, belong to operations of the node itself (D-10)."""
 
+PLUGIN_CLIENT_MIN = (2**64 - 2) << 64
+"""Client ids from here up to `SERVER_CLIENT_MIN` belong to the sessions of plugins: sessions like any other, but no client may
+log in under such an id, or it could keep a plugin from its session."""
+
 DISCONNECT_REQUEST = 2**64 - 1
 """Request number of a Logout that the node writes itself for a lost connection (client-table 7)."""
 

@@ -17,7 +17,12 @@ from typing import Final, NamedTuple
 from blake3 import blake3
 
 from levrier.actors.bus.messages import Deny, Evict, Reply, Ticket
-from levrier.actors.client_table.messages import DISCONNECT_REQUEST, SERVER_CLIENT_MIN, ClientRequest
+from levrier.actors.client_table.messages import (
+    DISCONNECT_REQUEST,
+    PLUGIN_CLIENT_MIN,
+    SERVER_CLIENT_MIN,
+    ClientRequest,
+)
 from levrier.actors.plugins.messages import PLUGIN_CONNECTION, Fate, Outcome
 from levrier.wire.checksums import xxh3
 from levrier.wire.codes import ErrorCode, EvictionReason, Operation
@@ -34,9 +39,9 @@ _SESSION_GONE: Final = frozenset({EvictionReason.NO_SESSION, EvictionReason.SESS
 
 
 def session_client(plugin: str) -> int:
-    """The client id of a plugin's session: the same on every node, and none that the node itself uses."""
-    client = int.from_bytes(blake3(f"levrier.plugins/{plugin}".encode()).digest()[:16], "little") >> 1
-    assert 0 < client < SERVER_CLIENT_MIN
+    """The client id of a plugin's session: the same on every node, and none that the node itself or a client uses."""
+    client = PLUGIN_CLIENT_MIN | int.from_bytes(blake3(plugin.encode()).digest()[:8], "little")
+    assert client < SERVER_CLIENT_MIN
     return client
 
 

@@ -12,6 +12,9 @@ import pytest
 
 from levrier.actors.plugins import Identifier, Operation, requests
 from levrier.cluster.client import Client
+from levrier.wire.responses.groups import ConsumerGroup
+from levrier.wire.responses.streams import StreamHeader, TopicHeader
+from levrier.wire.responses.users import User
 from tests.cluster.processes import ROOT, NodeProcess
 from tests.plugins.reader import install, levrier, run, with_site
 
@@ -75,6 +78,23 @@ def test_the_section_names_every_request_with_its_fields() -> None:
     for name in ("RemoveConsumerGroupMember", "CompleteConsumerGroupRevocation"):
         del wanted[name]
     assert {name: named.get(name, set()) & wanted[name] for name in wanted} == wanted
+
+
+ANSWERS = {
+    "streams()": StreamHeader,
+    "topics(s)": TopicHeader,
+    "groups(s, t)": ConsumerGroup,
+    "users()": User,
+}
+
+
+@pytest.mark.parametrize("question", ANSWERS)
+def test_what_the_section_says_of_an_answer_is_there(question: str) -> None:
+    found = re.search(rf"^\| `{re.escape(question)}` \| a tuple of (.*) \|$", section(), re.MULTILINE)
+    assert found is not None
+    named = re.findall(r"`(\w+)`", found[1])
+    assert named
+    assert set(named) <= {field.name for field in dataclasses.fields(ANSWERS[question])}
 
 
 def test_options_are_written_as_on_the_command_line() -> None:

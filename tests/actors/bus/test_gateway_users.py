@@ -8,7 +8,7 @@ from levrier.actors.bus.bus import Bus, BusLimits
 from levrier.actors.bus.effects import HashPassword, VerifyPassword
 from levrier.actors.bus.passwords import SALT_SIZE
 from levrier.actors.bus.simulated_transport import SimulatedTransport
-from levrier.actors.client_table.messages import SERVER_CLIENT_MIN, Preflight
+from levrier.actors.client_table.messages import PLUGIN_CLIENT_MIN, SERVER_CLIENT_MIN, Preflight
 from levrier.actors.metadata.messages import FindPasswordHash, Query, Question
 from levrier.actors.runtime import Probe, SteppedRuntime
 from levrier.wire.checksums import xxh3
@@ -222,14 +222,14 @@ def test_a_read_carries_the_user_of_the_session(rig: Rig) -> None:
     assert other.answer().status == 41
 
 
-@pytest.mark.parametrize("client", [SERVER_CLIENT_MIN, SERVER_CLIENT_MIN + 1, 2**128 - 1])
+@pytest.mark.parametrize("client", [PLUGIN_CLIENT_MIN, SERVER_CLIENT_MIN, SERVER_CLIENT_MIN + 1, 2**128 - 1])
 def test_a_client_id_of_the_node_itself_cannot_register(client: int) -> None:
     """D-10: ids whose high half is all ones belong to the node's own operations."""
     assert Rig().ask(register(client=client)).reason is EvictionReason.MALFORMED_LOGIN
 
 
 def test_the_highest_client_id_below_may_register() -> None:
-    assert Rig().log_in(client=SERVER_CLIENT_MIN - 1).status == 0
+    assert Rig().log_in(client=PLUGIN_CLIENT_MIN - 1).status == 0
 
 
 def fits(password_hash: str, password: str) -> bool:

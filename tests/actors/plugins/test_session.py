@@ -3,7 +3,7 @@
 import pytest
 
 from levrier.actors.bus.messages import Deny, Evict, Reply, Ticket
-from levrier.actors.client_table.messages import SERVER_CLIENT_MIN, ClientRequest
+from levrier.actors.client_table.messages import PLUGIN_CLIENT_MIN, SERVER_CLIENT_MIN, ClientRequest
 from levrier.actors.plugins.messages import PLUGIN_CONNECTION, Fate
 from levrier.actors.plugins.session import Keyed, KeyedSession, Told, session_client
 from levrier.wire.codes import ErrorCode, EvictionReason, Operation
@@ -54,7 +54,7 @@ def leading() -> KeyedSession:
 
 def test_the_client_of_a_plugin_is_the_same_everywhere_and_no_id_of_the_node() -> None:
     assert session_client("p") == session_client("p") != session_client("q")
-    assert 0 < session_client("p") < SERVER_CLIENT_MIN
+    assert PLUGIN_CLIENT_MIN <= session_client("p") < SERVER_CLIENT_MIN
 
 
 def test_it_registers_first_and_sends_under_the_epoch_and_the_key() -> None:
