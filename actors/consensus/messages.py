@@ -116,7 +116,7 @@ class ViewPersistFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveReaches:
-    """What has left the log can still be read from this op on, up to where the log begins; 0: nothing of it can."""
+    """The Journal keeps history: everything from this op on can be read, from its archive or its log; 0: only the log can."""
 
     first_op: int
 

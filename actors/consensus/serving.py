@@ -80,7 +80,7 @@ def _floor(state: ReplicaState) -> int:
 
 def _has_left(state: ReplicaState, op: int) -> bool:
     """Whether the op has left the log and is kept in the archive."""
-    return 0 < state.archive_first_op <= op <= state.mirror.snapshot_op
+    return 0 < state.archive_first_op <= op <= state.mirror.snapshot_op and state.mirror.header(op) is None
 
 
 def _is_servable(state: ReplicaState, op: int, *, same_view: bool) -> bool:

@@ -18,7 +18,7 @@ from levrier.wire.prepare import Prepare
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What there is to tell. `first_op` is the lowest op from which archive and log hold everything, 0 if there is none."""
+    """What there is to tell. `first_op` is the lowest op from which archive and log are sure to hold everything, or 0."""
 
     first_op: int
     archive: ArchiveChanged
@@ -89,6 +89,14 @@ class Archiving:
             logger.error("op {} cannot be read from the archive: {}", op, error)
             return None
 
+    def _log_begins(self) -> int:
+        """The lowest op that the log is sure to hold, 0 if there is none: a drain leaves the entry at the snapshot's op.
+
+        That is the next one that a member needs which has everything that was reclaimed.
+        """
+        watermark = self._journal.snapshot_op  # The snapshot's op after a start, the one below it after a drain.
+        return next((op for op in (watermark, watermark + 1) if op and self._journal.header(op) is not None), 0)
+
     def kept(self) -> Kept:
         """How it stands."""
         archive = self._archive
@@ -96,7 +104,7 @@ class Archiving:
         end = archive.end
         adjoins = following is not None and end is not None and following.parent == end.last_checksum
         return Kept(
-            first_op=archive.first_op if adjoins else 0,
+            first_op=archive.first_op if adjoins else self._log_begins(),
             archive=ArchiveChanged(
                 first_op=archive.segments[0].first_op if archive.segments else 0,
                 last_op=archive.last_op,

@@ -365,3 +365,14 @@ def test_an_entry_of_the_archive_that_cannot_be_read_ends_the_answer() -> None:
     [(_, header)] = sent_of(server.on_entries(chain[:2]), RepairRangeReplyHeader)
     assert isinstance(header, RepairRangeReplyHeader)
     assert (header.command, header.op) == (REPAIR_DONE, 2)
+
+
+def test_the_entry_at_the_snapshot_is_served_to_whoever_has_what_was_reclaimed() -> None:
+    """The archive is empty, the log still holds the entry at the snapshot's op: the next one that such a member lacks."""
+    chain = sealed_chain(from_op=5, to_op=8)
+    server = member(0, chain=chain, commit=8, snapshot_op=5)
+    server.on_archive_reaches(5)
+    effects = server.on_frame(request(1, 5, 8), b"")
+    assert sent_of(effects, RepairRangeReplyHeader) == []
+    assert of_type(effects, Read) == [Read(5, 8)]
+    assert len(of_type(server.on_entries(chain), Send)) == 5
