@@ -11,7 +11,7 @@ from loguru import logger
 from levrier.cluster.simulate.batch import verdicts
 from levrier.cluster.simulate.run import Settings, Verdict, play
 
-SEEDS_IN_CI = range(15)
+SEEDS_IN_CI = range(50)
 
 
 @pytest.fixture(autouse=True)
