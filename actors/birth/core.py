@@ -420,8 +420,7 @@ class BirthCore:
         if waiting != self._waiting:
             self._waiting = waiting
             self._effects.append(Waiting(text=waiting))
-        if self._count == 2:
-            self._note_abstaining()
+        self._note_abstaining()
         effects, self._effects = self._effects, []
         return effects
 

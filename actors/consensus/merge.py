@@ -7,6 +7,10 @@ discarded (I7): such a contradiction is a deadlock, for the next view or an oper
 Deviation: a canonical log that was cut at a boot does not bound the new one (D-24). What lies above its head is decided as
 every other op is, up to the first one that nobody holds: that one has to be denied by a quorum too, or every member has to
 have voted, for then no vote can bring it any more.
+
+Deviation: while a member is a learner, whose disk was lost and whose vote will not come, an op whose body is missing where the
+view named it counts as denied there. A voter acknowledges only what is in its log, so an op that too few can have held was
+never committed; waiting for its body would be waiting for a disk that is gone (D-09).
 """
 
 from collections.abc import Sequence
@@ -76,10 +80,14 @@ class _Tally:
     conflict: bool
     copies: int
     nacks: int
+    bodiless: int
+    """Of those that do not deny it: how many were told its header and never had its body."""
 
 
-def merge(votes: Sequence[Vote], *, replica_count: int, abstaining: int = 0) -> Outcome:
-    """Merge the first vote of each replica. `abstaining` of the missing ones are learners and need not vote (B-014)."""
+def merge(votes: Sequence[Vote], *, replica_count: int, abstaining: int = 0, learners: int = 0) -> Outcome:
+    """Merge the first vote of each replica. `learners` of the missing ones are known to be such, and `abstaining` of
+    those need not vote (B-014).
+    """
     assert len({vote.replica for vote in votes}) == len(votes)
     quorums = quorums_of(replica_count)
     if len(votes) + abstaining < quorums.view_change:
@@ -98,6 +106,9 @@ def merge(votes: Sequence[Vote], *, replica_count: int, abstaining: int = 0) -> 
         if tally.nacks >= quorums.nack:
             if op <= commit_max:
                 return Deadlocked(op)
+            head = op - 1
+            break
+        if learners and op > commit_max and tally.nacks + tally.bodiless >= quorums.nack:
             head = op - 1
             break
         if op > max(vote.op for vote in votes) and op > commit_max and len(votes) + abstaining == replica_count:
@@ -142,7 +153,7 @@ def _count(votes: Sequence[Vote], op: int, log_view: int) -> _Tally:
         elif header.checksum != canonical.checksum:
             conflict = True
     is_known = canonical is not None or not all(vote.is_cut for vote in votes if vote.log_view == log_view)
-    copies = nacks = 0
+    copies = nacks = bodiless = 0
     for vote in votes:
         header = vote.suffix.header(op)
         if vote.denies(op):
@@ -151,7 +162,8 @@ def _count(votes: Sequence[Vote], op: int, log_view: int) -> _Tally:
             same = canonical is not None and header.checksum == canonical.checksum
             copies += same and vote.suffix.offers(op)
             nacks += vote.log_view < log_view and not same and is_known
-    return _Tally(canonical, conflict, copies, nacks)
+            bodiless += same and not vote.suffix.offers(op) and not vote.is_cut
+    return _Tally(canonical, conflict, copies, nacks, bodiless)
 
 
 def _committed_elsewhere(

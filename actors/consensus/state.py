@@ -349,7 +349,8 @@ class ReplicaState:
     voter: bool = True
     born: bool = True
     abstaining: int = 0
-    """Bit r: replica r is a learner, without whose vote a view may start (two members, B-014)."""
+    """Bit r: replica r is a learner. Of two members, a view may start without its vote (B-014); of more, nobody waits for a
+    body that only its lost disk may have had."""
     published: tuple[int, int | None, bool] | None = None
     """What of the leadership was told last."""
     role_told: RoleChanged | None = None

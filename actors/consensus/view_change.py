@@ -189,7 +189,12 @@ def complete(state: ReplicaState) -> None:
         enter(state, state.view + 1)
         return
     votes = tuple(state.do_view_change_votes[replica] for replica in sorted(state.do_view_change_votes))
-    outcome = merge(votes, replica_count=state.config.replica_count, abstaining=int(_needs_no_other(state)))
+    outcome = merge(
+        votes,
+        replica_count=state.config.replica_count,
+        abstaining=int(_needs_no_other(state)),
+        learners=(state.abstaining & ~sum(1 << vote.replica for vote in votes)).bit_count(),
+    )
     if not isinstance(outcome, Ready):
         state.effects.append(Note(Severity.DEBUG, f"view {state.view} is not decided: {outcome}"))
         return

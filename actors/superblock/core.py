@@ -77,13 +77,14 @@ class SuperblockCore:
         return True
 
     def merge_birth(self, *, birth_id: int, phase: Phase, voter: bool) -> None:
-        """Have the record say how far the birth is."""
-        record = self._record
+        """Have the record say how far the birth is. What could not be written was told to nobody, and may be replaced."""
+        durable = self._durable
         assert birth_id
-        assert record.birth_id in (0, birth_id), "a member is born once"
-        assert phase >= record.phase
-        assert voter or not record.voter, "a voter stays one"
-        self._record = replace(record, birth_id=birth_id, phase=phase, voter=voter)
+        if durable is not None:
+            assert durable.birth_id in (0, birth_id), "a member is born once"
+            assert phase >= durable.phase
+            assert voter or not durable.voter, "a voter stays one"
+        self._record = replace(self._record, birth_id=birth_id, phase=phase, voter=voter)
 
     def withdraw_birth(self) -> None:
         """Want no step of the birth beyond what is durable: the one that was asked for was not written, and its asker knows.

@@ -27,8 +27,9 @@ CHECK_EVERY_STEPS: Final = 64
 EVIDENCE_EVERY_NANOS: Final = 3_000_000_000
 """Virtual time between two looks at the disks."""
 
-FAULTS_SECONDS_MAX: Final = 25
-"""Virtual time after which the faults end, even if less was answered than was wanted."""
+FAULTS_SECONDS_MIN: Final = 10
+OPERATIONS_PER_SECOND: Final = 20
+"""The faults end after the time that so many operations in a second take, and a little more, even if less was answered."""
 
 PROGRESS_SECONDS_MAX: Final = 180
 """Virtual time within which a healed cluster must have answered everything and be of one mind."""
@@ -148,7 +149,8 @@ class Simulation:
         self.nemesis.begin()
         for client in self.clients:
             client.begin()
-        self._run(FAULTS_SECONDS_MAX, lambda: all(client.done for client in self.clients))
+        seconds = FAULTS_SECONDS_MIN + self.settings.operations // OPERATIONS_PER_SECOND
+        self._run(seconds, lambda: all(client.done for client in self.clients))
         self._heal()
         self._judge()
 

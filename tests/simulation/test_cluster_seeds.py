@@ -34,13 +34,13 @@ def told(verdict: Verdict) -> str:
 
 @pytest.mark.parametrize("seed", SEEDS_IN_CI)
 def test_three_members_survive_every_fault(seed: int) -> None:
-    verdict = play(seed, Settings(operations=60))
+    verdict = play(seed, Settings(operations=40))
     assert verdict.rule is None, told(verdict)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_five_members_survive_every_fault(seed: int) -> None:
-    verdict = play(seed, Settings(replicas=5, operations=60))
+    verdict = play(seed, Settings(replicas=5, operations=40))
     assert verdict.rule is None, told(verdict)
 
 

@@ -1,6 +1,7 @@
 """Steps of the birth in the superblock: merged with views and checkpoints, answered to whoever asked, never going back."""
 
 import errno
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -129,5 +130,17 @@ def test_a_birth_never_goes_back(birth_id: int, phase: Phase, voter: bool) -> No
     """Another id, an earlier phase, a voter that stops voting: our own bug."""
     core = SuperblockCore(state=BLANK, durable=False)
     core.merge_birth(birth_id=7, phase=Phase.BORN, voter=True)
+    core.on_written(core.record)
     with pytest.raises(AssertionError):
         core.merge_birth(birth_id=birth_id, phase=phase, voter=voter)
+
+
+def test_a_birth_that_could_not_be_written_may_be_followed_by_another() -> None:
+    """Replica 0 mints a new id when it starts over, and nobody was told of the one that its disk refused."""
+    blank = Blank()
+    blank.storage.faults.fail_at[blank.storage.calls + 1] = errno.EIO
+    blank.tell(PREPARED)
+    assert isinstance(blank.birth.take(), birth.BirthPersistFailed)
+    blank.runtime.advance(2_000)
+    blank.tell(replace(PREPARED, birth_id=8))
+    assert blank.birth.take() == birth.BirthPersisted(birth_id=8, is_born=False, voter=False)
