@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from levrier.cluster.cli.asking import Asking
+from levrier.cluster.cli.node_facts import RoughSize
 from levrier.cluster.cli.output import CommandFailed, Instant, print_json, print_rows, say
 
 
@@ -22,6 +23,8 @@ def history(asking: Asking) -> None:
         print_json(found)
         return
     say(summary(found))
+    if found["archive"] is not None:
+        say(kept(found["archive"]))
     rows = [
         {
             "replica": each["replica_id"],
@@ -33,6 +36,14 @@ def history(asking: Asking) -> None:
         for each in found["replicas"]
     ]
     print_rows(rows, as_json=False, empty="no replica is required")
+
+
+def kept(archive: Mapping[str, Any]) -> str:
+    """What is kept beside the log, in one sentence."""
+    if not archive["segments"]:
+        return "nothing is kept beside the log"
+    limit = f", above the limit of {RoughSize(archive['limit']).shown()}" if archive["over_limit"] else ""
+    return f"ops {archive['first_op']} to {archive['last_op']} are kept beside the log, {RoughSize(archive['bytes']).shown()}{limit}"
 
 
 def summary(found: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from levrier.cluster.cli.history import summary
+from levrier.cluster.cli.history import kept, summary
 from tests.cluster.cli.running import CommandLine
 
 
@@ -49,3 +49,13 @@ SAID = [
 @pytest.mark.parametrize(("found", "said"), SAID, ids=["silent", "nobody", "lagging", "even"])
 def test_the_evidence_in_one_sentence(found: dict[str, object], said: str) -> None:
     assert summary(found) == said
+
+
+ARCHIVE = {"first_op": 1, "last_op": 500, "segments": 3, "bytes": 3 << 19, "limit": 1 << 20, "over_limit": True}
+
+
+def test_what_is_kept_in_one_sentence() -> None:
+    above = "ops 1 to 500 are kept beside the log, 1.5MiB, above the limit of 1.0MiB"
+    assert kept(ARCHIVE) == above
+    assert kept({**ARCHIVE, "over_limit": False}) == above.partition(", above")[0]
+    assert kept({**ARCHIVE, "segments": 0}) == "nothing is kept beside the log"
