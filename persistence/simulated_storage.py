@@ -55,6 +55,8 @@ class DiskFaults:
     `error_probability`: of any call to fail with one of `errors`. `write_budget`: bytes that may still be written, overwrites
     included, before ENOSPC; `capacity`: sum of all file lengths before ENOSPC. `read_flip_probability`: of one wrong bit in
     what a read returns. `delay_probability`, `delay_us_max`, `sync_delay_us`: microseconds reported to the delay hook.
+    `failures_tear`: a call that fails may have done a part of its work; without it a failed write has written nothing, and a
+    failed sync has lost nothing.
     """
 
     crash_after: int | None = None
@@ -68,6 +70,7 @@ class DiskFaults:
     delay_us_max: int = 0
     sync_delay_us: int = 0
     tear: Tear = Tear.ANY
+    failures_tear: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,6 +395,8 @@ class SimulatedFile:
             fits = min(fits, storage._random.randint(0, len(content)))
         elif fits < len(content):
             error = errno.ENOSPC
+        if error and not storage.faults.failures_tear:
+            fits = 0
         if fits:
             change = _Write(offset, content[:fits])
             _write_or_resize(self._inode.current, change)
@@ -424,7 +429,8 @@ class SimulatedFile:
         storage, inode = self._storage, self._inode
         error = storage._begin(name, self._path, 0, 0, self._generation)
         if error:
-            storage._settle(inode, Tear.SECTORS)
+            if storage.faults.failures_tear:
+                storage._settle(inode, Tear.SECTORS)
             raise IoFailed(file=self._path, call=name, error=error)
         for change in inode.pending:
             _write_or_resize(inode.durable, change)

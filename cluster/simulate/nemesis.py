@@ -2,7 +2,8 @@
 
 The budget: data is lost or damaged on one member at a time, and never while another one is still recovering from that. A
 member that refuses its damaged disk is given an empty one by its operator, who also restarts whoever stopped. A torn tail cannot
-be told from a rotten one, so it counts as damage until a view told what it was (D-24).
+be told from a rotten one, so it counts as damage until a view told what it was (D-24). A call that fails halfway leaves one
+too when the machine stops next; so while a member recovers, calls of the others that fail have done nothing.
 """
 
 import errno
@@ -158,6 +159,7 @@ class Nemesis:
         if state is not None and self._has_recovered(state):
             self._tell(replica, "has everything back that it had lost")
             self.impaired = None
+            self._let_failures_tear()
 
     def _has_recovered(self, state: ReplicaState) -> bool:
         return (
@@ -345,7 +347,11 @@ class Nemesis:
         states = self._watch.states()
         return (
             all(
-                state.born and state.voter and not state.log_cut and state.commit_min >= self._watch.highest - 64
+                state.born
+                and state.voter
+                and not state.log_cut
+                and state.truncation is None
+                and state.commit_min >= self._watch.highest - 64
                 for each, state in states.items()
                 if each != replica
             )
@@ -354,8 +360,13 @@ class Nemesis:
 
     def _impair(self, replica: int) -> None:
         self.impaired = replica
+        self._let_failures_tear()
         states = self._watch.states()
         self._goal = max([self._watch.highest, *(state.sequencer for state in states.values())])
+
+    def _let_failures_tear(self) -> None:
+        for replica, storage in enumerate(self._cluster.storages):
+            storage.faults.failures_tear = self.impaired in (None, replica)
 
     def _is_damaged(self, replica: int) -> bool:
         """Wrong bits stay until the disk is written anew; only a boot that read everything knows."""

@@ -296,6 +296,25 @@ def test_a_write_budget_runs_out_in_the_middle_of_a_write() -> None:
     assert file.read(0, 5) == b"123\0\0"
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_calls_that_fail_may_be_told_to_do_nothing(seed: int) -> None:
+    """The simulator asks for it where a torn tail would be more damage than a cluster has to bear."""
+    storage = disk(DiskFaults(failures_tear=False, write_budget=15), seed=seed)
+    storage.put(FILE, bytes(10))
+    file = storage.open(FILE, create=False)
+    file.write(0, b"abcdefghij")
+    storage.faults.fail_at[storage.calls + 1] = errno.EIO
+    storage.faults.fail_at[storage.calls + 2] = errno.EIO
+    with pytest.raises(IoFailed):
+        file.write(0, b"123")
+    with pytest.raises(IoFailed):
+        file.datasync()
+    with pytest.raises(IoFailed):
+        file.write(0, b"1234567")
+    storage.crash(tear=Tear.KEEP)
+    assert storage.read_all(FILE) == b"abcdefghij"
+
+
 def test_the_world_ends_after_the_nth_call() -> None:
     storage = disk()
     storage.put(FILE, b"")
