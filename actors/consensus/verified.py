@@ -14,8 +14,16 @@ from levrier.wire.headers import PrepareHeader
 
 
 def distrust(state: ReplicaState) -> None:
-    """A new view: nothing above what is applied is proven until that view says so."""
+    """A new view: nothing above what is applied is proven until that view says so, but what the log itself proves committed.
+
+    That stays proven in every view. A member that is so far behind that its log has no room for the entry that would prove
+    the others could never apply them otherwise, and so never make room.
+    """
     state.unverified = {op for op in state.mirror.ops() if op > state.apply_sent}
+    for op in sorted(state.unverified, reverse=True):
+        header = state.mirror.header(op)
+        assert header is not None
+        heed_commit_field(state, header)
 
 
 def verify(state: ReplicaState, op: int) -> None:
@@ -64,8 +72,6 @@ def judge_recovered(state: ReplicaState, recovered: RecoveredState) -> None:
         was_reconciled = known is not None and known <= header.op and header.view <= state.log_view
         if is_of_view or was_reconciled:
             verify(state, header.op)
-    for header in recovered.headers:
-        heed_commit_field(state, header)
 
 
 def first_unmet(state: ReplicaState, from_op: int, to_op: int) -> int | None:

@@ -17,6 +17,7 @@ from levrier.actors.consensus.repair import (
 from levrier.actors.consensus.replica import Replica
 from levrier.actors.consensus.serving import served_to
 from levrier.actors.consensus.state import PendingLog, Status
+from levrier.actors.consensus.verified import distrust
 from levrier.actors.state_transfer.messages import FetchRequired
 from levrier.wire.prepare import Prepare
 from levrier.wire.replica_headers import RepairRangeReplyHeader, RequestPreparesHeader
@@ -376,3 +377,13 @@ def test_the_entry_at_the_snapshot_is_served_to_whoever_has_what_was_reclaimed()
     assert sent_of(effects, RepairRangeReplyHeader) == []
     assert of_type(effects, Read) == [Read(5, 8)]
     assert len(of_type(server.on_entries(chain), Send)) == 5
+
+
+def test_what_the_log_itself_proves_committed_stays_proven_in_a_new_view() -> None:
+    """D-16: a log that is full of such entries has no room for the one that would prove them once more."""
+    backup = member(1, chain=sealed_chain(from_op=1, to_op=6, commit=4), commit=2)
+    distrust(backup.state)
+    assert backup.state.unverified == {5, 6}
+    unproven = member(1, chain=sealed_chain(from_op=1, to_op=6, commit=0), commit=2)
+    distrust(unproven.state)
+    assert unproven.state.unverified == {3, 4, 5, 6}
