@@ -58,7 +58,7 @@ def test_without_faults_everything_is_answered_in_the_first_view() -> None:
 
 
 def test_one_seed_is_one_story_under_every_hash_seed() -> None:
-    """Two processes whose sets and dicts hash differently deliver the same messages at the same times."""
+    """C-275: two processes whose sets and dicts hash differently deliver the same messages at the same times."""
     code = (
         "from loguru import logger; logger.disable('levrier')\n"
         "from levrier.cluster.simulate.run import Settings, play\n"

@@ -221,6 +221,7 @@ def test_a_frame_on_its_way_is_lost_with_the_way() -> None:
 
 
 def test_no_more_than_a_bound_is_on_its_way() -> None:
+    """C-276."""
     cluster = Cluster().connect()
     for _ in range(2):
         cluster.faults.delays[0, 1] = [(10,)] * (IN_FLIGHT_MAX + 6)

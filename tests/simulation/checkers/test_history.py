@@ -77,6 +77,7 @@ def test_an_answer_with_the_op_of_another_request_is_found(watched: Watched, sto
 
 
 def test_an_answer_to_something_that_nobody_asked_is_found(watched: Watched) -> None:
+    """C-271."""
     watched.tell()
     with violates(Rule.ACKNOWLEDGED_IS_COMMITTED):
         watched.answer(3)

@@ -377,6 +377,7 @@ def test_a_frame_without_a_view_is_not_judged_by_it(three: Three) -> None:
 
 
 def test_a_boot_into_a_view_below_one_that_was_sent_is_found_unless_the_disk_is_lost(three: Three) -> None:
+    """C-269, across a crash."""
     three.sent(heartbeat(1, 3))
     three.members[1].replica = member(1, chain=three.story.prepares, commit=COMMIT, view=1)
     with violates(Rule.VIEW_IS_DURABLE):
