@@ -260,6 +260,10 @@ class SimulatedStorage:
         inode = self._names.get(path)
         return None if inode is None else bytes(inode.current)
 
+    def sizes(self) -> dict[Path, int]:
+        """How many bytes each file holds now."""
+        return {path: len(inode.current) for path, inode in self._names.items()}
+
     def is_durable(self, path: Path) -> bool:
         """Whether a crash now would lose neither name nor bytes of this file."""
         inode = self._names.get(path)

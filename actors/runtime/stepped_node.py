@@ -200,6 +200,8 @@ class SteppedNode:
         self.failure: FatalReason | None = None
         self.crashed = False
         self.paused = False
+        self.stretch = 1
+        """How many times as long as it says every timer of the node takes: one that ticks seldom is quicker to simulate."""
 
     @property
     def name(self) -> str:
@@ -238,10 +240,12 @@ class SteppedNode:
 
     def every(self, milliseconds: int, recipient: Recipient[M], message: M) -> MessageTimer:
         """Tell `message` again and again in virtual time."""
+        milliseconds *= self.stretch
         return self._world.add_timer(self, milliseconds, repeat=True, recipient=recipient, message=message)
 
     def after(self, milliseconds: int, recipient: Recipient[M], message: M) -> MessageTimer:
         """Tell `message` once in virtual time."""
+        milliseconds *= self.stretch
         return self._world.add_timer(self, milliseconds, repeat=False, recipient=recipient, message=message)
 
     def offload(self, work: Callable[[], R], deliver: Callable[[R | WorkFailed], object], to: Recipient[Any]) -> None:

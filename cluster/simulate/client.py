@@ -13,17 +13,18 @@ from typing import Final, Protocol
 
 from levrier.actors.bus.simulated_transport import SimulatedClient
 from levrier.actors.runtime import Address
-from levrier.cluster.simulate.checkers import Violation
+from levrier.cluster.simulate.checkers import Rule, Violation
 from levrier.cluster.simulate.cluster import SimulatedCluster
 from levrier.cluster.simulate.frames import EVICTED, NOT_ACCEPTED, NOT_COMMITTED, code, login_frame, request
 from levrier.cluster.simulate.workload import Wish, Wishes, Workload
-from levrier.wire.codes import CommandCode, ErrorCode, NodeRole, Operation
+from levrier.wire.codes import CommandCode, ErrorCode, EvictionReason, NodeRole, Operation
 from levrier.wire.framing import HEADER_SIZE
 from levrier.wire.responses.login import LoginResponse
 from levrier.wire.responses.system import ClusterMetadata
 
 CLIENTS_NODE: Final = "clients"
 HURRIED_MS: Final = 10
+_SWEPT: Final = EVICTED - int(EvictionReason.STALE_CLIENT)
 _TRANSIENT: Final = frozenset({NOT_COMMITTED, NOT_ACCEPTED})
 _LOST: Final = frozenset({int(ErrorCode.REQUEST_ALREADY_APPLIED), int(ErrorCode.PERSONAL_ACCESS_TOKEN_ALREADY_EXISTS)})
 """What a repeated request may be told in the place of its answer when that is not kept."""
@@ -32,6 +33,10 @@ _PATIENCE: Final = 12
 """Transient answers on one connection after which the client asks who leads, or goes elsewhere."""
 
 _RENUMBER_ODDS: Final = 0.3
+
+_HURRY_MS: Final = 1_000
+_BURST: Final = 30
+"""Things that are done one after the other, without a pause."""
 
 _IDENTITIES_MAX: Final = 8
 """Client ids of one client: all clients together have fewer than a client table has slots, so that nobody is evicted."""
@@ -78,6 +83,10 @@ class Habits:
     replays: float
     leaves: float
     renews: float
+    silences: float
+    """How often it says nothing for long after it has joined a group."""
+    bursts: float
+    """How often it does many things at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +113,10 @@ class _Arrived:
 
 
 def draw_habits(random: Random, pace_ms: int) -> Habits:
-    """Some clients hurry, some wander, some log out all the time. `pace_ms` is that of the whole seed."""
+    """Some clients hurry, some wander, some log out all the time. `pace_ms` is that of the whole seed.
+
+    Where everybody is slow, some do many things at once now and then.
+    """
     return Habits(
         timeout_ms=random.choice((400, 1_500, 4_000)),
         think_ms=int(pace_ms * random.choice((0.5, 1, 2))),
@@ -113,11 +125,13 @@ def draw_habits(random: Random, pace_ms: int) -> Habits:
         replays=random.choice((0.0, 0.05, 0.3)),
         leaves=random.choice((0.0, 0.01, 0.05)),
         renews=random.choice((0.0, 0.0, 0.03)),
+        silences=random.choice((0.0, 0.1, 0.5)),
+        bursts=random.choice((0.0, 0.01, 0.03)) if pace_ms > _HURRY_MS else 0.0,
     )
 
 
 class ScriptedClient:
-    """See the module. `tell` gets a line for the trace."""
+    """See the module. `tell` gets a line for the trace. Some are silent for up to `silence_ms`, 0: nobody is."""
 
     def __init__(
         self,
@@ -128,6 +142,7 @@ class ScriptedClient:
         workload: Workload,
         history: History,
         pace_ms: int,
+        silence_ms: int,
         tell: Callable[[str, str], None],
     ) -> None:
         self.name = f"client-{number}"
@@ -137,6 +152,8 @@ class ScriptedClient:
         self.wish: Wish | None = None
         """The write that is under way until its answer is here."""
         self.answers = 0
+        self.sweeps = 0
+        """How often it was logged out because it was silent."""
         self.at = 0
         self._cluster = cluster
         self._random = random
@@ -159,6 +176,10 @@ class ScriptedClient:
         self._last: _Done | None = None
         self._alarm = 0
         self._finished = False
+        self._silence_ms = silence_ms
+        self._burst = 0
+        self._may_be_member = False
+        """Whether it asked to join a group since it logged in under this identity."""
         node = cluster.world.node(CLIENTS_NODE)
         self._node = node
         self._address: Address[_Woken | _Arrived] = node.listener(self.name, self._receive)
@@ -178,6 +199,26 @@ class ScriptedClient:
         if self.doing is Doing.NOTHING:
             self._wake_after(self._random.randint(0, 50))
 
+    @property
+    def silent_client(self) -> int | None:
+        """Its client id while it is logged in and waits for nothing; None otherwise."""
+        return self._client if self._session and self.doing is Doing.NOTHING else None
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether nothing that it asked for is under way."""
+        return self.doing is Doing.NOTHING
+
+    @property
+    def is_logged_in(self) -> bool:
+        """Whether it has a session."""
+        return self._session != 0
+
+    def joins(self) -> int:
+        """Somebody has it join a group: its client id."""
+        self._may_be_member = True
+        return self._client
+
     # Events
 
     def _receive(self, event: _Woken | _Arrived) -> None:
@@ -189,6 +230,9 @@ class ScriptedClient:
         if connection is not self._connection:
             return
         for frame in connection.take_all():
+            if connection is self._connection and code(frame) == _SWEPT:
+                self._on_swept()
+                return
             if self.doing is Doing.NOTHING or connection is not self._connection:
                 raise Violation("one answer", f"{self.name} was sent a frame that it did not ask for")
             self._on_frame(frame)
@@ -208,6 +252,21 @@ class ScriptedClient:
             self._send(self._sent, self._sent_number)
         else:
             self._give_up("no answer")
+
+    def _on_swept(self) -> None:
+        """Its session was ended because it was silent, as far as that member knows."""
+        if not self._may_be_member:
+            raise Violation(
+                Rule.SWEPT_IS_STALE, f"{self.name} is logged out by node-{self.at}, and never joined a group"
+            )
+        self.sweeps += 1
+        if self.doing is not Doing.NOTHING:
+            self._give_up("logged out as stale")
+            return
+        self._tell(self.name, f"was silent, and is logged out by node-{self.at}")
+        self._may_be_member = False
+        self._hang_up()
+        self._wake_after(self._random.choice((1, 20, 100, 300)))
 
     def _on_closed(self) -> None:
         self._give_up("connection closed")
@@ -245,6 +304,7 @@ class ScriptedClient:
         if self.wish is None and self._identities < _IDENTITIES_MAX and self._random.random() < self.habits.renews:
             self._client = self._new_identity()
             self._last = None
+            self._may_be_member = False
         connection: SimulatedClient
         connection = transport.connect(on_event=lambda: self._address.tell(_Arrived(connection)))
         self._connection = connection
@@ -321,6 +381,8 @@ class ScriptedClient:
 
     def _send_write(self, wish: Wish) -> None:
         frame = self._frame(wish, self._request)
+        if wish.operation == Operation.JOIN_CONSUMER_GROUP:
+            self._may_be_member = True
         self._tell(self.name, f"asks node-{self.at} to {wish.text} (request {self._request}, session {self._session})")
         self._send(frame, self._request)
 
@@ -360,7 +422,18 @@ class ScriptedClient:
         self.wish = None
         self.answers += 1
         self._last = _Done(self._request, wish, frame)
-        self._pause()
+        joined = wish.operation == Operation.JOIN_CONSUMER_GROUP
+        if self._silence_ms and joined and self._random.random() < self.habits.silences:
+            self._be_silent()
+        else:
+            self._pause()
+
+    def _be_silent(self) -> None:
+        """Say nothing for so long that others get what it holds, or a little less."""
+        self.doing = Doing.NOTHING
+        length = self._random.randint(self._silence_ms // 4, self._silence_ms)
+        self._tell(self.name, f"is silent for {length} ms")
+        self._wake_after(length)
 
     def _replay(self) -> None:
         assert self._last is not None
@@ -462,6 +535,11 @@ class ScriptedClient:
     def _pause(self) -> None:
         self.doing = Doing.NOTHING
         think = self.habits.think_ms
+        if self._burst:
+            self._burst -= 1
+            think = 0
+        elif self.habits.bursts and self._random.random() < self.habits.bursts:
+            self._burst = _BURST
         self._wake_after(self._random.randint(0, think) if think else 0)
 
     def _wake_after(self, milliseconds: int) -> None:

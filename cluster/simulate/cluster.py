@@ -3,6 +3,7 @@
 Each member boots from its own simulated disk through the very functions that a process uses; one seed decides everything.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 from levrier.actors.bus.simulated_replicas import LinkPolicy, ReplicaNetwork
 from levrier.actors.bus.simulated_transport import SimulatedTransport
+from levrier.actors.consensus.timeouts import TICK_MILLISECONDS
 from levrier.actors.runtime import Address, SteppedRuntime
 from levrier.actors.runtime.stepped_node import SteppedNode
 from levrier.cluster.boot import Booted, boot
@@ -23,6 +25,7 @@ from levrier.wire.responses.system import ClusterMetadata, ClusterNode
 
 DATA: Final = Path("/data")
 METADATA: Final = DATA / "metadata"
+PARTITIONS: Final = DATA / "partitions"
 
 
 def cheap_hash(password: str, *, salt: bytes) -> str:
@@ -56,12 +59,37 @@ class _Door:
         self._world.run_as(self._name, partial(self._bus.tell, message))
 
 
-class SimulatedCluster:
-    """`count` members, all blank and down until `start`. `booted` and `transports` hold those that are up."""
+class MemberDisk(SimulatedStorage):
+    """The disk of a member. `on_removed` hears of every directory that goes."""
 
-    def __init__(self, seed: int, config: NodeConfig, *, policy: LinkPolicy | None = None) -> None:
+    on_removed: Callable[[Path], object] = staticmethod(lambda _path: None)
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove it, and say so."""
+        super().remove_directory(path)
+        self.on_removed(path)
+
+
+class SimulatedCluster:
+    """`count` members, all blank and down until `start`. `booted` and `transports` hold those that are up.
+
+    With `tick_milliseconds` above 10 every timer of a member takes so much longer, all alike. `on_removed` hears which
+    member removed which directory.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        config: NodeConfig,
+        *,
+        policy: LinkPolicy | None = None,
+        tick_milliseconds: int = TICK_MILLISECONDS,
+    ) -> None:
+        assert tick_milliseconds % TICK_MILLISECONDS == 0
         self.seed = seed
         self.config = config
+        self.stretch = tick_milliseconds // TICK_MILLISECONDS
+        self.on_removed: Callable[[int, Path], object] = lambda _replica, _path: None
         self.count = config.replica_count
         self.world = SteppedRuntime(seed)
         self.network = ReplicaNetwork(policy)
@@ -80,6 +108,7 @@ class SimulatedCluster:
     def start(self, replica: int) -> None:
         """Boot a member from its disk. Raises `BootRefused`, or `Crashed` when the machine stops meanwhile."""
         config, storage, node = self.config_of(replica), self.storages[replica], self.node(replica)
+        node.stretch = self.stretch
         booted = boot(config, storage=storage, entropy=node.entropy, hashing=cheap_hash)
         transport = SimulatedTransport(bus=_Door(node, self.world))
         links = None
@@ -145,7 +174,9 @@ class SimulatedCluster:
         return [each for each in range(self.count) if self.is_born(each) and self.own(each).voter]
 
     def _disk(self, replica: int, which: str) -> SimulatedStorage:
-        return SimulatedStorage(Random(f"disk/{self.seed}/{replica}{which}"), DiskFaults())
+        disk = MemberDisk(Random(f"disk/{self.seed}/{replica}{which}"), DiskFaults())
+        disk.on_removed = lambda path: self.on_removed(replica, path)
+        return disk
 
 
 def cluster_config(count: int, *, name: str = "stepped", journal_slots: int = 256, clients_max: int = 64) -> NodeConfig:

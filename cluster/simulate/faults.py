@@ -103,8 +103,11 @@ class FaultPlan:
         return fault in self.chosen
 
 
-def draw_plan(random: Random, allowed: tuple[Fault, ...], *, alone: bool) -> FaultPlan:
-    """The faults of a seed out of those that are allowed. One seed in eight has them all."""
+def draw_plan(random: Random, allowed: tuple[Fault, ...], *, alone: bool, rarity: int = 1) -> FaultPlan:
+    """The faults of a seed out of those that are allowed. One seed in eight has them all.
+
+    They strike so many times less often as their `rarity` says.
+    """
     candidates = [fault for fault in allowed if not (alone and fault in _PAIRED)]
     everything = random.random() < 0.125
     odds = random.choice((0.25, 0.5, 0.75))
@@ -113,7 +116,7 @@ def draw_plan(random: Random, allowed: tuple[Fault, ...], *, alone: bool) -> Fau
     means = {fault: _MEAN_SHORTEST_MS * span ** random.random() for fault in _STRIKES}
     return FaultPlan(
         chosen=chosen,
-        mean_ms={fault: means[fault] for fault in _STRIKES if fault in chosen},
+        mean_ms={fault: means[fault] * rarity for fault in _STRIKES if fault in chosen},
         loss=_rate(random, Fault.LOSS in chosen, 0.3),
         duplicate=_rate(random, Fault.DUPLICATE in chosen, 0.3),
         reorder=_rate(random, Fault.REORDER in chosen, 0.5),

@@ -10,7 +10,7 @@ _REORDER_MS_MAX = 20
 
 
 class FaultyLinks:
-    """A `LinkPolicy`. `sent` hears of every frame that somebody sends. The nemesis cuts and heals; `calm` ends every fault for good."""
+    """A `LinkPolicy`. `sent` hears of every frame that somebody sends. The nemesis cuts and heals; `calm` ends every fault."""
 
     def __init__(self, random: Random, plan: FaultPlan, sent: Callable[[int, bytes], None]) -> None:
         self._random = random
@@ -32,6 +32,11 @@ class FaultyLinks:
     def mend(self, source: int, target: int) -> None:
         """Undo one `cut`."""
         self._cuts[source, target] = max(0, self._cuts.get((source, target), 0) - 1)
+
+    def take(self, plan: FaultPlan) -> None:
+        """Be bad again, as this plan says."""
+        self._plan = plan
+        self._calm = not (plan.loss or plan.duplicate or plan.reorder or plan.delay_ms)
 
     def calm(self) -> None:
         """Be perfect from now on."""

@@ -30,7 +30,10 @@ _ROTTING_FILES: Final = ("journal.wal", "journal.wal", "snapshot.bin", "superblo
 
 
 class Nemesis:
-    """Strikes until `stop`. `world.random` is not touched: the harm has randomness of its own."""
+    """Strikes until `stop`, and again from `go_on` on. `world.random` is not touched: the harm has randomness of its own.
+
+    Where the timers of the members are longer than usual by a `stretch`, so is what is done to them.
+    """
 
     def __init__(
         self,
@@ -42,6 +45,7 @@ class Nemesis:
         watch: Watch,
         trace: Trace,
         wiped: Callable[[int], None],
+        stretch: int = 1,
     ) -> None:
         self.striking = True
         self.impaired: int | None = None
@@ -57,6 +61,8 @@ class Nemesis:
         self._watch = watch
         self._trace = trace
         self._wiped = wiped
+        self._stretch = stretch
+        self._campaign = 0
         self._ease = min(1.0, plan.mean_ms.get(Fault.CRASH, 1_000.0) / 4_000)
         """Where crashes are frequent, restarts are quick."""
         self._hung_until = [0] * cluster.count
@@ -85,6 +91,16 @@ class Nemesis:
             self.down.add(replica)
             self._after(self._random.choice((0, 1, 30, 400)), partial(self.boot, replica))
         for fault in self._plan.mean_ms:
+            self._arm(fault)
+
+    def go_on(self, plan: FaultPlan) -> None:
+        """More harm, by another plan."""
+        assert not self.striking
+        self.striking = True
+        self._campaign += 1
+        self._plan = plan
+        self._links.take(plan)
+        for fault in plan.mean_ms:
             self._arm(fault)
 
     def stop(self) -> None:
@@ -136,7 +152,11 @@ class Nemesis:
             self._cluster.kill(replica)
         self._trace.tell(name, f"{'crashes' if machine else 'is killed'} ({storage.faults.tear.value})")
         self.down.add(replica)
-        delay = int(self._random.choice((0, 10, 200, 2_000, 8_000)) * self._ease) if after_ms is None else after_ms
+        delay = (
+            int(self._random.choice((0, 10, 200, 2_000, 8_000)) * self._ease) * self._stretch
+            if after_ms is None
+            else after_ms
+        )
         self._after(delay, lambda: self.boot(replica))
 
     def failed(self, replica: int, reason: FatalReason) -> None:
@@ -198,10 +218,10 @@ class Nemesis:
     # The strikes
 
     def _arm(self, fault: Fault) -> None:
-        wait = int(self._random.expovariate(1 / self._plan.mean_ms[fault])) + 1
+        wait, campaign = int(self._random.expovariate(1 / self._plan.mean_ms[fault])) + 1, self._campaign
 
         def strike() -> None:
-            if self.striking:
+            if self.striking and self._campaign == campaign:
                 self._strikes[fault]()
                 self._arm(fault)
 
@@ -399,7 +419,7 @@ class Nemesis:
 
     def _length(self, fault: Fault, most: int) -> int:
         """Mostly short, sometimes longer than any timeout; less than the time between two of them, on average."""
-        return 1 + int(min(most, 2 * self._plan.mean_ms[fault]) * self._random.random() ** 2)
+        return 1 + int(min(most * self._stretch, 2 * self._plan.mean_ms[fault]) * self._random.random() ** 2)
 
     def _anybody(self) -> int | None:
         up = sorted(self._cluster.booted)

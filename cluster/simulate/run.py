@@ -11,15 +11,20 @@ from typing import Final
 from loguru import logger
 
 from levrier.actors.consensus.state import ReplicaState, Status
+from levrier.actors.consensus.timeouts import TICK_MILLISECONDS
 from levrier.actors.metadata.actor import MetadataActor
 from levrier.cluster.config import NodeConfig
-from levrier.cluster.simulate.checkers import Violation
+from levrier.cluster.simulate.checkers import Rule, Violation
+from levrier.cluster.simulate.chores import CHORES_SECONDS_MAX, Chores
 from levrier.cluster.simulate.client import ScriptedClient
 from levrier.cluster.simulate.cluster import SimulatedCluster, cluster_config
-from levrier.cluster.simulate.faults import Fault, draw_plan
+from levrier.cluster.simulate.disks import check_bounded, disk_use
+from levrier.cluster.simulate.faults import Fault, FaultPlan, draw_plan
 from levrier.cluster.simulate.judges import Judges
 from levrier.cluster.simulate.links import FaultyLinks
+from levrier.cluster.simulate.message_side import MessageSide
 from levrier.cluster.simulate.nemesis import Nemesis
+from levrier.cluster.simulate.plugins import draw_plugins, sweeps
 from levrier.cluster.simulate.watch import Counts, Trace, Watch
 from levrier.cluster.simulate.workload import Workload
 
@@ -40,6 +45,24 @@ EXTRA_OPERATIONS: Final = 3
 PACES_MS: Final = (10, 40, 150)
 """About how long clients think between two requests; a seed has one of these."""
 
+SILENCE_MS: Final = 20_000
+"""The longest that a client is silent, so that it loses its place in a group."""
+
+TOKEN_LIFE_US: Final = 3_000_000
+"""About how long an access token lives that expires."""
+
+LONG_TICK_MILLISECONDS: Final = 100
+"""The tick of members in a story of hours: all of their timers are ten times as long."""
+
+LONG_PACE_MS: Final = 12_000
+LONG_RARITY: Final = 60
+"""How much less often faults strike in a story of hours."""
+
+CAMPAIGN_SECONDS: Final = 3_000
+"""Virtual time of faults in a story of hours, before everything is good for a while and other faults are drawn."""
+
+ENDLESS: Final = 1_000_000_000
+
 _NANOS: Final = 1_000_000_000
 
 
@@ -50,6 +73,13 @@ class Settings:
     replicas: int = 3
     operations: int = 300
     faults: tuple[Fault, ...] = tuple(Fault)
+    hours: float = 0.0
+    """Virtual hours of a slow story with pauses between its faults; then `operations` do not count. 0: a short story."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the story is told by the hour."""
+        return self.hours > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +105,20 @@ class Simulation:
         self.seed = seed
         self.settings = settings
         random = Random(f"story/{seed}")
-        self.plan = draw_plan(random, settings.faults, alone=settings.replicas == 1)
+        self._random = random
+        self.plan = self._draw_plan()
         links = FaultyLinks(Random(f"links/{seed}"), self.plan, self._on_sent)
         config = replace(
-            _draw_config(random, settings.replicas), retain_history=Random(f"history/{seed}").random() < 0.5
+            _draw_config(random, settings.replicas),
+            retain_history=settings.is_long or Random(f"history/{seed}").random() < 0.5,
+            plugins=draw_plugins(Random(f"plugins/{seed}"), everything=settings.is_long),
         )
-        self.cluster = SimulatedCluster(seed, config, policy=links)
+        tick = LONG_TICK_MILLISECONDS if settings.is_long else TICK_MILLISECONDS
+        self.cluster = SimulatedCluster(seed, config, policy=links, tick_milliseconds=tick)
         self.world = self.cluster.world
         self.trace = Trace(self.world)
         self.judges = Judges(self.cluster.config)
+        self._tidy_at = 0
         self.watch = Watch(
             self.world,
             self.judges.commits,
@@ -103,9 +138,13 @@ class Simulation:
             watch=self.watch,
             trace=self.trace,
             wiped=self.judges.wiped,
+            stretch=self.cluster.stretch,
         )
-        pace = random.choice(PACES_MS)
-        self.workload = Workload(remaining=settings.operations)
+        pace = LONG_PACE_MS if settings.is_long else random.choice(PACES_MS)
+        silence = SILENCE_MS * self.cluster.stretch
+        self.workload = Workload(
+            remaining=0, steady=settings.is_long, token_life_us=TOKEN_LIFE_US * self.cluster.stretch
+        )
         self.clients = [
             ScriptedClient(
                 number=number,
@@ -114,10 +153,20 @@ class Simulation:
                 workload=self.workload,
                 history=self.judges.history,
                 pace_ms=pace,
+                silence_ms=silence if sweeps(config.plugins) else 0,
                 tell=self.trace.tell,
             )
             for number in range(1, random.randint(2, 6) + 1)
         ]
+        self.chores = Chores(self.cluster, self.judges.commits)
+        self.messages = MessageSide(
+            random=Random(f"messages/{seed}"),
+            cluster=self.cluster,
+            watch=self.watch,
+            commits=self.judges.commits,
+            clients=self.clients,
+            mean_ms=pace * 10,
+        )
 
     def play(self) -> Verdict:
         """Run it to its end."""
@@ -131,6 +180,8 @@ class Simulation:
             rule, text = "the simulator's own assertion", f"{type(error).__name__}: {error}"
             self.trace.tell("VIOLATION", f"{rule}: {text}")
             logger.opt(exception=error).error("seed {}: {}", self.seed, text)
+        self.watch.counts.sweeps = sum(client.sweeps for client in self.clients)
+        self.watch.counts.completions = self.chores.housekeeping.completions
         return Verdict(
             seed=self.seed,
             rule=rule,
@@ -147,23 +198,69 @@ class Simulation:
     def _play(self) -> None:
         self.trace.tell("seed", f"{self.seed}: {', '.join(self.plan.chosen) or 'no faults'}")
         self.nemesis.begin()
+        if self.settings.is_long:
+            self._play_long()
+        else:
+            self._ask_for(self.settings.operations)
+            seconds = FAULTS_SECONDS_MIN + self.settings.operations // OPERATIONS_PER_SECOND
+            self._run(seconds, lambda: all(client.done for client in self.clients))
+            self._heal()
+        self._judge()
+
+    def _play_long(self) -> None:
+        """One campaign of faults after the other; after each the cluster is healed, and judged."""
+        end = int(self.settings.hours * 3600 * _NANOS)
+        while True:
+            left = (end - self.world.now_nanos) // _NANOS
+            self._ask_for(ENDLESS)
+            self._run(min(CAMPAIGN_SECONDS, max(1, left)), lambda: False)
+            self.workload.remaining = 0
+            self._heal()
+            if self.world.now_nanos >= end:
+                return
+            self._check_evidence(is_settled=True)
+            plan = self._draw_plan()
+            self.trace.tell("seed", f"goes on with {', '.join(plan.chosen) or 'no faults'}")
+            self.nemesis.go_on(plan)
+
+    def _ask_for(self, operations: int) -> None:
+        """Have the clients do so much more."""
+        self.workload.remaining += operations
         for client in self.clients:
             client.begin()
-        seconds = FAULTS_SECONDS_MIN + self.settings.operations // OPERATIONS_PER_SECOND
-        self._run(seconds, lambda: all(client.done for client in self.clients))
-        self._heal()
-        self._judge()
+        self.messages.begin()
+
+    def _draw_plan(self) -> FaultPlan:
+        settings = self.settings
+        rarity = LONG_RARITY if settings.is_long else 1
+        return draw_plan(self._random, settings.faults, alone=settings.replicas == 1, rarity=rarity)
 
     def _heal(self) -> None:
         """Everything is good again; the clients get the rest and a little more, and everybody agrees in the end."""
         self.trace.tell("seed", "the faults end")
         self.nemesis.stop()
-        self.workload.remaining += EXTRA_OPERATIONS * len(self.clients)
-        for client in self.clients:
-            client.hurry()
-            client.begin()
-        if not self._run(PROGRESS_SECONDS_MAX, self._is_settled):
-            raise Violation("progress", f"{PROGRESS_SECONDS_MAX} s after the last fault: {self._unsettled()}")
+        if not self.settings.is_long:
+            for client in self.clients:
+                client.hurry()
+        self._ask_for(EXTRA_OPERATIONS * len(self.clients))
+        self.messages.stop()
+        seconds = PROGRESS_SECONDS_MAX * self.cluster.stretch
+        if not self._run(seconds, self._is_settled):
+            raise Violation("progress", f"{seconds} s after the last fault: {self._unsettled()}")
+        seconds = CHORES_SECONDS_MAX * self.cluster.stretch
+        if not self._run(seconds, self._is_tidy):
+            raise Violation(Rule.HOUSEKEEPING, f"{seconds} s later: {self._chores_left() or self._unsettled()}")
+
+    def _is_tidy(self) -> bool:
+        """Whether the plugins are done too; looked at once in a while."""
+        if self.world.now_nanos < self._tidy_at or not self._is_settled():
+            return False
+        self._tidy_at = self.world.now_nanos + _NANOS // 2
+        return all(client.is_resting for client in self.clients) and not self._chores_left()
+
+    def _chores_left(self) -> str:
+        leader = next((each for each, state in self.watch.states().items() if state.is_primary), None)
+        return "nobody leads" if leader is None else self.chores.left(leader, self.clients)
 
     def _run(self, seconds: int, until: Callable[[], bool]) -> bool:
         """Go on until something holds. False when it does not within that much virtual time."""
@@ -181,8 +278,9 @@ class Simulation:
             if not count & 15:
                 nemesis.after_step()
                 if world.now_nanos >= look_at:
-                    look_at = world.now_nanos + EVIDENCE_EVERY_NANOS
+                    look_at = world.now_nanos + EVIDENCE_EVERY_NANOS * (LONG_RARITY if self.settings.is_long else 1)
                     self._check_evidence(is_settled=False)
+                    self._check_disks()
                 if until():
                     return True
         return until()
@@ -194,6 +292,16 @@ class Simulation:
             passed_over=self.watch.passed_over,
             is_settled=is_settled,
         )
+
+    def _check_disks(self) -> None:
+        """How full they are; bounded, where the clients delete as much as they make."""
+        counts, largest = self.watch.counts, self.judges.commits.largest
+        for replica, storage in enumerate(self.cluster.storages):
+            use = disk_use(storage.sizes())
+            counts.archive_bytes_max = max(counts.archive_bytes_max, use.archive)
+            counts.disk_bytes_max = max(counts.disk_bytes_max, use.total)
+            if self.settings.is_long:
+                check_bounded(replica, use, slots=self.cluster.config.journal_slots, largest=largest)
 
     def _on_sent(self, source: int, frame: bytes) -> None:
         sender = self.watch.live(source)

@@ -55,6 +55,12 @@ class Counts:
     view_changes: int = 0
     checkpoints: int = 0
     transfers: int = 0
+    sweeps: int = 0
+    completions: int = 0
+    archive_bytes_max: int = 0
+    """The most that the archive of one member ever held."""
+    disk_bytes_max: int = 0
+    """The most that the disk of one member ever held."""
 
 
 @dataclass(slots=True)

@@ -30,6 +30,9 @@ T = TypeVar("T")
 _KEPT_MAX: Final = 40
 """Names of one kind that are remembered as targets."""
 
+_OWN_MAX: Final = 10
+"""Streams that one client keeps where as much is deleted as is made."""
+
 _PARTITIONS_MAX: Final = 4
 
 
@@ -57,6 +60,12 @@ class Workload:
     """What is left to do, and which names were handed out. Shared by all clients of a simulation."""
 
     remaining: int
+    steady: bool = False
+    """Whether as much is deleted as is made, once there is a good deal."""
+
+    token_life_us: int = 3_000_000
+    """About how long access tokens live that expire."""
+
     streams: list[str] = field(default_factory=list)
     topics: list[tuple[str, str]] = field(default_factory=list)
     groups: list[tuple[str, str, str]] = field(default_factory=list)
@@ -94,7 +103,7 @@ class Wishes:
             (2, self._delete_partitions),
             (5, self._create_group),
             (2, self._delete_group),
-            (7, self._join),
+            (9, self._join),
             (4, self._leave),
             (4, self._create_user),
             (2, self._update_user),
@@ -138,6 +147,14 @@ class Wishes:
             del names[self._random.randrange(len(names))]
         return name
 
+    def _is_full(self, names: list[T]) -> bool:
+        """Whether something has to go before more is made."""
+        return self._workload.steady and len(names) >= _KEPT_MAX
+
+    def _oldest(self, names: list[T]) -> T | None:
+        """What has to go next, if anything; it is a target no more."""
+        return names.pop(0) if self._is_full(names) else None
+
     def _stream_name(self) -> str:
         streams = self._workload.streams
         return self._random.choice(streams) if streams else "nowhere"
@@ -162,6 +179,8 @@ class Wishes:
     # Streams
 
     def _create_stream(self) -> Wish:
+        if self._workload.steady and len(self.own) >= _OWN_MAX:
+            return self._delete_stream()
         name = self._remember(self._workload.streams, self._new("s"))
         body = CreateStream(name=name).encode()
         return Wish(operation=Operation.CREATE_STREAM, body=body, text=f"create stream {name}", makes=name)
@@ -191,6 +210,8 @@ class Wishes:
     # Topics and partitions
 
     def _create_topic(self) -> Wish:
+        if self._is_full(self._workload.topics):
+            return self._delete_topic()
         stream, name = self._stream_name(), self._new("t")
         self._remember(self._workload.topics, (stream, name))
         body = CreateTopic(
@@ -199,6 +220,8 @@ class Wishes:
         return Wish(operation=Operation.CREATE_TOPIC, body=body, text=f"create topic {stream}/{name}")
 
     def _update_topic(self) -> Wish:
+        if self._is_full(self._workload.topics):
+            return self._delete_topic()
         stream, topic = self._topic()
         name = self._new("t")
         self._remember(self._workload.topics, (stream, name))
@@ -206,7 +229,7 @@ class Wishes:
         return Wish(operation=Operation.UPDATE_TOPIC, body=body, text=f"rename topic {stream}/{topic} to {name}")
 
     def _delete_topic(self) -> Wish:
-        stream, topic = self._topic()
+        stream, topic = self._oldest(self._workload.topics) or self._topic()
         body = DeleteTopic(stream=Identifier(stream), topic=Identifier(topic)).encode()
         return Wish(operation=Operation.DELETE_TOPIC, body=body, text=f"delete topic {stream}/{topic}")
 
@@ -231,6 +254,8 @@ class Wishes:
     # Groups
 
     def _create_group(self) -> Wish:
+        if self._is_full(self._workload.groups):
+            return self._delete_group()
         stream, topic = self._topic()
         name = self._new("g")
         self._remember(self._workload.groups, (stream, topic, name))
@@ -238,7 +263,7 @@ class Wishes:
         return Wish(operation=Operation.CREATE_CONSUMER_GROUP, body=body, text=f"create group {stream}/{topic}/{name}")
 
     def _delete_group(self) -> Wish:
-        stream, topic, name = self._group()
+        stream, topic, name = self._oldest(self._workload.groups) or self._group()
         body = DeleteConsumerGroup(stream=Identifier(stream), topic=Identifier(topic), group=Identifier(name)).encode()
         return Wish(operation=Operation.DELETE_CONSUMER_GROUP, body=body, text=f"delete group {stream}/{topic}/{name}")
 
@@ -255,17 +280,21 @@ class Wishes:
     # Users and tokens
 
     def _create_user(self) -> Wish:
+        if self._is_full(self._workload.users):
+            return self._delete_user()
         name = self._remember(self._workload.users, self._new("u"))
         body = CreateUser(username=name, password="password", permissions=self._permissions()).encode()
         return Wish(operation=Operation.CREATE_USER, body=body, text=f"create user {name}")
 
     def _update_user(self) -> Wish:
+        if self._is_full(self._workload.users):
+            return self._delete_user()
         old, new = self._user(), self._remember(self._workload.users, self._new("u"))
         body = UpdateUser(user=Identifier(old), username=new, status=self._random.choice((None, 1, 2))).encode()
         return Wish(operation=Operation.UPDATE_USER, body=body, text=f"rename user {old} to {new}")
 
     def _delete_user(self) -> Wish:
-        name = self._user()
+        name = self._oldest(self._workload.users) or self._user()
         body = DeleteUser(user=Identifier(name)).encode()
         return Wish(operation=Operation.DELETE_USER, body=body, text=f"delete user {name}")
 
@@ -286,12 +315,16 @@ class Wishes:
         return Permissions(global_permissions=GlobalPermissions(*flags))
 
     def _create_token(self) -> Wish:
+        if self._is_full(self._workload.tokens):
+            return self._delete_token()
         name = self._remember(self._workload.tokens, self._new("p"))
-        body = CreatePersonalAccessToken(name=name, expiry=0).encode()
+        life = self._workload.token_life_us
+        expiry = self._random.choice((0, life // 10, life, 3 * life))
+        body = CreatePersonalAccessToken(name=name, expiry=expiry).encode()
         return Wish(operation=Operation.CREATE_PERSONAL_ACCESS_TOKEN, body=body, text=f"create token {name}")
 
     def _delete_token(self) -> Wish:
         tokens = self._workload.tokens
-        name = self._random.choice(tokens) if tokens else "none"
+        name = self._oldest(tokens) or (self._random.choice(tokens) if tokens else "none")
         body = DeletePersonalAccessToken(name=name).encode()
         return Wish(operation=Operation.DELETE_PERSONAL_ACCESS_TOKEN, body=body, text=f"delete token {name}")

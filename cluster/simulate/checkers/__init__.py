@@ -26,12 +26,16 @@ same bytes in the end, nothing acknowledged is lost  `StateChecker`        every
 what a member says that it has applied is on disk    `EvidenceCheck`       durable statements with the log and the disks
 evidence never exceeds the disks, names the missing  `EvidenceCheck`       the evidence with the statements and the disks
 nothing is reclaimed that a member lacks             `EvidenceCheck`       the lowest op on a disk with the heads of all others
+a partition stays with who polled it                 `Housekeeping`        completions in the log with the time of the model
+the directory of a partition that exists stays       `Housekeeping`        each removal on a disk with the model's catalogue
+what the plugins are for is done                     `Housekeeping`        tokens, groups, directories, with the model, when all is well
 ===================================================  ====================  =====================================================
 """
 
 from levrier.cluster.simulate.checkers.commits import CommitObserver, Committed
 from levrier.cluster.simulate.checkers.evidence import EvidenceCheck
 from levrier.cluster.simulate.checkers.history import History
+from levrier.cluster.simulate.checkers.housekeeping import Duties, Housekeeping
 from levrier.cluster.simulate.checkers.invariants import InvariantChecker, LiveReplica
 from levrier.cluster.simulate.checkers.states import CAPTURE_EVERY, EncodedState, StateChecker
 from levrier.cluster.simulate.checkers.violation import Rule, Violation
@@ -40,9 +44,11 @@ __all__ = [
     "CAPTURE_EVERY",
     "CommitObserver",
     "Committed",
+    "Duties",
     "EncodedState",
     "EvidenceCheck",
     "History",
+    "Housekeeping",
     "InvariantChecker",
     "LiveReplica",
     "Rule",

@@ -5,11 +5,11 @@ entry everywhere and for ever, crashes or not. The observer runs the reference m
 of every replica is compared with one that was made from the specification alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from levrier.cluster.simulate.checkers.model.machine import Model
+from levrier.cluster.simulate.checkers.model.machine import Model, Step
 from levrier.cluster.simulate.checkers.model.steps import step_of
 from levrier.cluster.simulate.checkers.sessions import Sessions
 from levrier.cluster.simulate.checkers.violation import Rule, Violation
@@ -53,6 +53,11 @@ class CommitObserver:
         self._standings = [_Standing(0, 0) for _ in range(replica_count)]
         self.model = Model()
         self.sessions = Sessions()
+        self.before: Callable[[int, Step], object] = lambda _op, _step: None
+        """Hears of each op of the log before the model applies it."""
+
+        self.largest = 0
+        """The size of the largest entry."""
 
     @property
     def highest(self) -> int:
@@ -163,7 +168,10 @@ class CommitObserver:
         header = prepare.header
         previous = self.log[-1].header if self.log else None
         self._check_chain(replica, op, header, previous)
-        outcome = self.model.apply(step_of(header, prepare.body))
+        step = step_of(header, prepare.body)
+        self.before(op, step)
+        self.largest = max(self.largest, len(frame))
+        outcome = self.model.apply(step)
         self.sessions.commit(header, outcome.dropped_users)
         committed = Committed(header, prepare.body, outcome.code, reply_frame(header, outcome.body), replica)
         self.log.append(committed)

@@ -27,6 +27,11 @@ class Rule(StrEnum):
     NOTHING_LOST = "nothing acknowledged is lost"
     STATEMENT_IS_TRUE = "what a member says that it has durably applied is on its disk"
     RECLAIMED_IS_SAFE = "nothing is reclaimed that a member lacks"
+    HANDED_OVER_IN_TIME = "a partition stays with who polled it until the time is over"
+    DIRECTORY_STAYS = "the directory of a partition that exists stays"
+    SWEPT_IS_STALE = "only silent members of groups are logged out"
+    HOUSEKEEPING = "what the plugins are for is done"
+    DISK_IS_BOUNDED = "the disk of a member is bounded"
     EVIDENCE_IS_TRUE = "evidence never exceeds what the disks hold, and names who is missing"
 
 
