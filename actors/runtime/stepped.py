@@ -232,6 +232,11 @@ class SteppedRuntime:
             self.teller.take_time(microseconds)
 
     @property
+    def taken_micros(self) -> int:
+        """How long the handler that runs takes already."""
+        return 0 if self.teller is None else self.teller.busy_micros
+
+    @property
     def idle(self) -> bool:
         """Whether nothing is deliverable without advancing time."""
         return not self._ready

@@ -32,6 +32,10 @@ def simulate(  # noqa: PLR0917 - each is an option of the command line.
     operations: Annotated[
         int, typer.Option("--operations", "-n", min=1, help="What the clients of a cluster ask for, together.")
     ] = 300,
+    hours: Annotated[
+        float | None,
+        typer.Option("--hours", min=0.01, help="Virtual hours of a slow story, instead of a number of operations."),
+    ] = None,
     faults: Annotated[
         str,
         typer.Option("--faults", "-f", metavar="LIST", help=f"all, none, or some of: {_FAULTS}."),
@@ -51,6 +55,10 @@ def simulate(  # noqa: PLR0917 - each is an option of the command line.
     lost or doubled, writes are linearizable and reads monotonic on a connection, every replica applies the same log to the
     same state, and the invariants of each replica. A seed gives the same story each time, on every machine.
 
+    With `--hours` each seed is a slow story: an operation every few seconds, bursts now and then, faults that are drawn anew
+    after every hour, and in between a healed cluster that is judged. The four plugins run, history is kept until everybody
+    has it, and the disk of every member must stay bounded. The timers of the members are ten times as long then.
+
     A seed that fails says which rule was broken, prints the command that replays it, and the last that happened.
 
     Examples:
@@ -60,10 +68,12 @@ def simulate(  # noqa: PLR0917 - each is an option of the command line.
     `levrier simulate --seeds 500 --replicas 5 --faults crash,partition,torn`
 
     `levrier simulate --seeds 1234..1234 --trace 1234.txt`
+
+    `levrier simulate --seeds 1..1 --replicas 5 --hours 24`
     """
     wanted = _seeds(seeds)
     try:
-        settings = Settings(replicas=replicas, operations=operations, faults=parse_faults(faults))
+        settings = Settings(replicas=replicas, operations=operations, faults=parse_faults(faults), hours=hours or 0.0)
     except ValueError as error:
         raise CommandFailed(f"--faults: {error}", Exit.COULD_NOT_ASK) from error
     if trace is not None:
@@ -117,9 +127,10 @@ def _seeds(text: str) -> Sequence[int]:
 def _failure(verdict: Verdict, settings: Settings) -> str:
     seed, faults = verdict.seed, settings.faults
     named = "all" if faults == tuple(Fault) else ",".join(faults) or "none"
+    length = f"--hours {settings.hours:g}" if settings.is_long else f"--operations {settings.operations}"
     command = (
         f"levrier simulate --seeds {seed}..{seed} --replicas {settings.replicas} "
-        f"--operations {settings.operations} --faults {named} --trace seed-{seed}.txt"
+        f"{length} --faults {named} --trace seed-{seed}.txt"
     )
     lines = [
         f"seed {seed}: {verdict.rule}: {verdict.text}",
@@ -142,6 +153,10 @@ def _summarize(totals: Totals, seconds: float, *, as_json: bool) -> None:
             "view_changes": totals.view_changes,
             "checkpoints": totals.checkpoints,
             "transfers": totals.transfers,
+            "sweeps": totals.sweeps,
+            "completions": totals.completions,
+            "archive_bytes_max": totals.archive_bytes_max,
+            "disk_bytes_max": totals.disk_bytes_max,
             "virtual_hours": round(totals.virtual_hours, 3),
             "seconds": round(seconds, 3),
             "seeds_per_s": round(totals.seeds / seconds, 3),

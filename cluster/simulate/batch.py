@@ -26,6 +26,10 @@ class Totals:
     view_changes: int = 0
     checkpoints: int = 0
     transfers: int = 0
+    sweeps: int = 0
+    completions: int = 0
+    archive_bytes_max: int = 0
+    disk_bytes_max: int = 0
     virtual_hours: float = 0.0
 
     def add(self, verdict: Verdict) -> None:
@@ -42,6 +46,10 @@ class Totals:
         self.view_changes += counts.view_changes
         self.checkpoints += counts.checkpoints
         self.transfers += counts.transfers
+        self.sweeps += counts.sweeps
+        self.completions += counts.completions
+        self.archive_bytes_max = max(self.archive_bytes_max, counts.archive_bytes_max)
+        self.disk_bytes_max = max(self.disk_bytes_max, counts.disk_bytes_max)
         self.virtual_hours += verdict.virtual_seconds / 3600
 
 

@@ -84,7 +84,7 @@ class Habits:
     leaves: float
     renews: float
     silences: float
-    """How often it says nothing for long after it has joined a group."""
+    """How often it says nothing for long while it is a member of a group."""
     bursts: float
     """How often it does many things at once."""
 
@@ -125,7 +125,7 @@ def draw_habits(random: Random, pace_ms: int) -> Habits:
         replays=random.choice((0.0, 0.05, 0.3)),
         leaves=random.choice((0.0, 0.01, 0.05)),
         renews=random.choice((0.0, 0.0, 0.03)),
-        silences=random.choice((0.0, 0.1, 0.5)),
+        silences=random.choice((0.0, 0.02, 0.1)),
         bursts=random.choice((0.0, 0.01, 0.03)) if pace_ms > _HURRY_MS else 0.0,
     )
 
@@ -422,8 +422,7 @@ class ScriptedClient:
         self.wish = None
         self.answers += 1
         self._last = _Done(self._request, wish, frame)
-        joined = wish.operation == Operation.JOIN_CONSUMER_GROUP
-        if self._silence_ms and joined and self._random.random() < self.habits.silences:
+        if self._silence_ms and self._may_be_member and self._random.random() < self.habits.silences:
             self._be_silent()
         else:
             self._pause()

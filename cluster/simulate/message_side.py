@@ -20,6 +20,9 @@ from levrier.wire.identifiers import Identifier
 from levrier.wire.requests.replicated import JoinConsumerGroupReplicated
 
 NAME: Final = "messages"
+_SHARED: Final = 0.7
+"""How often a group is joined, if there is one, whose members have something to give up."""
+
 CONNECTION: Final = (1 << 48) + 1
 """The connection that its tickets name, which no client has: nobody waits for the answers."""
 
@@ -79,7 +82,8 @@ class MessageSide:
         ]
         if leader is None or self._watch.states()[leader].status is not Status.NORMAL or not groups or not there:
             return
-        stream, topic, group = self._random.choice(groups)
+        shared = [each for each in groups if any(len(member.owned) > 1 for member in each[2].members.values())]
+        stream, topic, group = self._random.choice(shared if shared and self._random.random() < _SHARED else groups)
         client = self._random.choice(there)
         request = JoinConsumerGroupReplicated(
             stream=Identifier(stream),

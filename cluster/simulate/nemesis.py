@@ -401,8 +401,10 @@ class Nemesis:
         return storage.faults.error_probability > 0 or storage.faults.write_budget is not None
 
     def _on_delay(self, replica: int, micros: int) -> None:
-        hung = (self._hung_until[replica] - self._cluster.world.now_nanos) // 1000
-        self._cluster.world.take_time(max(micros, hung))
+        """A call to the disk takes so long; on one that hangs, until that is over, for all calls of a handler together."""
+        world = self._cluster.world
+        hung = (self._hung_until[replica] - world.now_nanos) // 1000 - world.taken_micros
+        world.take_time(max(micros, hung))
 
     def _tear(self) -> Tear:
         lost = self._plan.has(Fault.LOST_UNSYNCED)

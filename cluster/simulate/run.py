@@ -165,7 +165,7 @@ class Simulation:
             watch=self.watch,
             commits=self.judges.commits,
             clients=self.clients,
-            mean_ms=pace * 10,
+            mean_ms=pace * 4,
         )
 
     def play(self) -> Verdict:

@@ -427,3 +427,37 @@ def test_both_runtimes_are_a_runtime() -> None:
     assert runtimes[0].entropy(16) == runtimes[1].entropy(16)
     assert runtimes[0].random.random() == runtimes[1].random.random()
     threaded.stop()
+
+
+# Handlers that take time, and nodes whose time is long.
+
+
+def test_a_handler_knows_how_long_it_takes_already() -> None:
+    """What waits for the end of a hang waits once for it, however many calls of one handler hang."""
+    runtime, taken, done = SteppedRuntime(1), list[int](), list[int]()
+    Worker.start(name="a", runtime=runtime, log=Probe[Event]())
+
+    def work() -> None:
+        for _ in range(3):
+            runtime.take_time(5_000 - runtime.taken_micros)
+            taken.append(runtime.taken_micros)
+
+    runtime.address("a").tell(Do(action=work))
+    runtime.address("a").tell(Do(action=lambda: done.append(runtime.now_nanos)))
+    runtime.advance(20)
+    assert taken == [5_000] * 3
+    assert done == [5_000_000]
+    assert runtime.taken_micros == 0
+
+
+def test_the_timers_of_a_stretched_node_take_longer_and_those_of_others_do_not() -> None:
+    runtime = SteppedRuntime(1)
+    slow = runtime.node("slow")
+    slow.stretch = 10
+    probes = {name: runtime.node(name).probe("p") for name in ("slow", "quick")}
+    for name, probe in probes.items():
+        runtime.node(name).every(10, probe, name)
+        runtime.node(name).after(5, probe, f"{name} once")
+    runtime.advance(100)
+    assert probes["slow"].take_all() == ["slow once", "slow"]
+    assert probes["quick"].take_all() == ["quick once"] + ["quick"] * 10
