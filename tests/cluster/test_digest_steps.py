@@ -6,7 +6,10 @@ from dataclasses import replace
 import pytest
 from loguru import logger
 
+from levrier.actors.metadata.actor import MetadataActor
+from levrier.wire.identifiers import Identifier
 from levrier.wire.requests.streams import CreateStream
+from levrier.wire.requests.users import UpdateUser
 from tests.cluster.cluster_steps import Caller, SteppedCluster
 
 INTERVAL = 10
@@ -43,6 +46,12 @@ def drift(cluster: SteppedCluster, replica: int, name: str = "drifted") -> None:
     """The state of a member changes without an op."""
     made = cluster.booted[replica].recovered.machine.streams.create_stream(CreateStream(name=name), 1)
     assert not isinstance(made, int)
+
+
+def drift_user(cluster: SteppedCluster, replica: int) -> None:
+    """A user of a member changes without an op."""
+    changed = cluster.booted[replica].recovered.machine.users.update(UpdateUser(user=Identifier(0), username="drifted"))
+    assert changed == 0
 
 
 def catalogues(cluster: SteppedCluster, number: int) -> set[bytes]:
@@ -92,6 +101,32 @@ def test_a_backup_that_drifted_is_refilled(seed: int) -> None:
     assert len(catalogues(cluster, 32)) == 1
     assert alarm(cluster, 1, 33) is None
     assert cluster.world.failures == []
+
+
+def test_a_backup_with_another_user_is_refilled() -> None:
+    """BR-50: one user altered behind the node's back; it says so, and has the right one again."""
+    cluster = serving(1)
+    caller = Caller(cluster, 1)
+    assert caller.connect(0)
+    load(caller, "before")
+    drift_user(cluster, 2)
+    assert user_name(cluster, 2) == "drifted"
+    load(caller, "after")
+    cluster.world.advance(SETTLE_MILLISECONDS)
+    assert [user_name(cluster, replica) for replica in range(3)] == ["iggy"] * 3
+    load(caller, "then")
+    cluster.world.advance(1_000)
+    assert alarm(cluster, 2, 20) is None
+    assert cluster.world.failures == []
+
+
+def user_name(cluster: SteppedCluster, replica: int) -> str:
+    """What a member calls root."""
+    actor = cluster.node(replica).actor("metadata")
+    assert isinstance(actor, MetadataActor)
+    root = actor.machine.users.get(0)
+    assert root is not None
+    return root.username
 
 
 @pytest.mark.parametrize("seed", SEEDS)

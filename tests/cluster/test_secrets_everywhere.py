@@ -1,6 +1,6 @@
 """The whole life of a password and of a token, and then a search of everything that a node wrote, sent, said or passed on.
 
-D-20, BR-33 as far as one node shows it. Where a hash has to be (the journal and the snapshot) only hashes are found.
+D-20, BR-33 on one node. Where a hash has to be (the journal and the snapshot) only hashes are found.
 """
 
 import sys
@@ -157,7 +157,7 @@ def archive_of(server: Server, record: Recorded) -> dict[str, bytes]:
 def test_no_secret_is_found_in_anything_a_node_leaves_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """D-20: files, frames, log lines, messages, the archive and what `inspect` prints."""
+    """D-20, BR-33: files, frames, log lines, messages, the archive and what `inspect` prints."""
     record = Recorded()
     data = tmp_path / "node"
     with watched(record), Server(data=data, config=SMALL, password=ROOT) as server:

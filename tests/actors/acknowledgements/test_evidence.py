@@ -88,6 +88,35 @@ def test_evidence_never_exceeds_what_any_required_replica_said(
         assert all(latest[each].applied_frontier.dominates(found.frontier) for each in union)
 
 
+@given(
+    origins=st.lists(st.sampled_from([A, B, C]), min_size=4, max_size=12),
+    moves=st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.integers(0, 30)), max_size=60),
+)
+def test_br_15_what_may_be_reclaimed_is_never_above_what_somebody_lacks(
+    origins: list[int], moves: list[tuple[int, bool, int]]
+) -> None:
+    """Statements that come late, twice, in any order or never; the store restarts between any two. It never goes back either."""
+    view = ("ra", "rb", "rc")
+    storage, file = SimulatedStorage(Random(1)), Path("/m/acknowledgements.bin")
+    storage.make_directory(file.parent)
+    applied = [0, 0, 0]
+    stated: list[Acknowledgement] = []
+    floor = 0
+    for replica, applies, which in moves:
+        if applies:
+            applied[replica] = min(applied[replica] + 1, len(origins))
+            prefix = {origin: op for op, origin in enumerate(origins[: applied[replica]], start=1)}
+            stated.append(said(view[replica], prefix, *view))
+            continue
+        store = AcknowledgementStore.open(storage, file)
+        if stated:
+            store.record(stated[which % len(stated)])
+        told = report(view, store.all(), own="ra", names={}, refused=0)
+        storage.crash()
+        assert floor <= (told.safe_op or 0) <= min(applied)
+        floor = told.safe_op or 0
+
+
 def _blocking(required: list[str], known: list[Acknowledgement]) -> list[tuple[str, int]]:
     told = report(required, known, own="ra", names={"rc": "node-c"}, refused=0)
     return [(each.node, each.blocks_from) for each in told.replicas if each.blocks_from]

@@ -47,7 +47,7 @@ def test_a_digest_is_told_to_everybody() -> None:
 
 
 def test_a_backup_in_the_minority_neither_acknowledges_nor_applies() -> None:
-    """Its log goes on, so that it has the entries when its state is right again."""
+    """BR-50: its log goes on, so that it has the entries when its state is right again."""
     replica, effects = in_minority(1)
     assert [note.severity for note in of_type(effects, Note)] == [Severity.ERROR]
     [prepare] = sealed_chain(from_op=5, to_op=5, parent=CHAIN[-1].header.checksum, commit=4)

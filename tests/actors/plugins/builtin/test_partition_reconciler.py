@@ -235,6 +235,30 @@ def test_a_removal_that_was_found_is_not_carried_out_once_the_node_is_not_settle
     assert len(node.disk.present) == 5
 
 
+def test_br_42_what_was_to_be_removed_is_not_what_was_made_again_under_its_id() -> None:
+    """Removals wait for their turn while the topic comes back under its id: they name the old incarnation, and no other is hit.
+
+    That a request names a revision comes with the message plane.
+    """
+    old = [PartitionKey(0, 2, number, 10) for number in range(2 * SLICE_MAX)]
+    new = [key._replace(epoch=20) for key in old]
+    node = Node(*old)
+    node.catalogue(15, tick=False)
+    assert len(node.disk.present) == SLICE_MAX
+    node.disk.present.update(new)
+    node.plugin.advance(timedelta(seconds=1))
+    assert node.disk.present == set(new)
+    node.catalogue(25, *new)
+    assert node.disk.present == set(new)
+
+
+def test_br_42_a_lost_wake_up_heals_at_the_next_tick() -> None:
+    node = Node(A)
+    node.catalogue(5, A, tick=False)
+    node.catalogue(7, A, B)
+    assert node.disk.present == {A, B}
+
+
 def test_failures_back_off_apart_for_making_and_removing_and_double_up_to_a_minute() -> None:
     core = Reconciler()
     make, remove = Step(What.CREATE, A), Step(What.DELETE, A)

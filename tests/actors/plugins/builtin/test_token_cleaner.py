@@ -50,6 +50,7 @@ def test_it_looks_once_a_minute_and_not_at_the_start() -> None:
 
 
 def test_a_backup_neither_looks_nor_proposes() -> None:
+    """BR-37."""
     plugin: PluginHarness[object] = PluginHarness(TokenCleaner)  # type: ignore[arg-type]
     plugin.advance(3 * MINUTE)
     plugin.assert_no_question()
@@ -128,6 +129,7 @@ def test_a_full_pass_that_was_cut_short_waits_for_the_next_tick() -> None:
 
 
 def test_an_earlier_leader_ends_its_pass() -> None:
+    """BR-37: a demotion in the middle of it."""
     plugin = leading()
     plugin.tick()
     asked(plugin, due(3))
