@@ -9,12 +9,13 @@ from typing import Final
 
 from levrier.actors.consensus.assignments import observe_assignments
 from levrier.actors.consensus.cutting import cut
-from levrier.actors.consensus.effects import Append
+from levrier.actors.consensus.effects import Append, Note, Severity
 from levrier.actors.consensus.gate import await_disk
 from levrier.actors.consensus.pipeline import PREPARE_QUEUE_CEILING
 from levrier.actors.consensus.projection import RECORD_OVERHEAD, observe_timestamp
 from levrier.actors.consensus.state import ReplicaState, Status
 from levrier.actors.consensus.verified import chains, heed_commit_field, verify
+from levrier.wire.errors import WireError
 from levrier.wire.prepare import Prepare
 
 BODIES_MAX: Final = 1024
@@ -63,17 +64,23 @@ def is_vouched_for(state: ReplicaState, prepare: Prepare) -> bool:
 
 
 def submit(state: ReplicaState, prepare: Prepare, *, is_proven: bool) -> None:
-    """Append an entry that follows. Its body stays in memory until it is applied."""
+    """Append an entry that follows. Its body stays in memory until it is applied. One that names no assignments where its
+    operation has them was made by no primary, and is dropped.
+    """
     assert state.truncation is None
     header = prepare.header
     op = header.op
+    try:
+        observe_assignments(state, header.operation, prepare.body)
+    except WireError as error:
+        state.effects.append(Note(Severity.ERROR, f"op {op} is dropped, replica {header.replica} made it: {error}"))
+        return
     state.mirror.submit(header)
     if len(state.bodies) < BODIES_MAX:
         state.bodies[op] = prepare
     state.checkpoint.log_size += header.size + RECORD_OVERHEAD
     await_disk(state)
     observe_timestamp(state, header.timestamp)
-    observe_assignments(state, header.operation, prepare.body)
     state.unverified.add(op)
     if is_proven or (
         (above := state.mirror.header(op + 1)) is not None and op + 1 not in state.unverified and chains(header, above)

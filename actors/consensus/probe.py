@@ -25,9 +25,14 @@ def begin(state: ReplicaState) -> None:
 
 
 def fire(state: ReplicaState) -> None:
-    """The time to ask, or to ask again, has come."""
+    """The time to ask, or to ask again, has come.
+
+    Deviation: what was heard of newer views leads to this question and counts no longer. A view that is there is heard of
+    again; for one that is not, every primary of a view below it would ask in its turn instead of leading.
+    """
     timer = state.timeouts.request_start_view
     if state.status is Status.RECOVERING:
+        state.observed_newer_view = 0
         state.probe_attempts += 1
         if state.probe_attempts >= state.config.probe_attempts_max and state.voter:
             timer.stop()

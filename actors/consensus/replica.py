@@ -6,6 +6,7 @@ handler takes up what waited for the disk: withheld sends, a vote that was due, 
 """
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from levrier.actors.bus.messages import NodeStatus, Ticket
 from levrier.actors.consensus import (
@@ -29,7 +30,7 @@ from levrier.actors.consensus import (
     transfer,
     view_change,
 )
-from levrier.actors.consensus.effects import Effect, Report, TellTransfer
+from levrier.actors.consensus.effects import Effect, Note, Report, Severity, TellTransfer
 from levrier.actors.consensus.messages import InstallReady, LogPosition, StandingWanted, SubmitOwn, Verdict
 from levrier.actors.consensus.state import (
     Owed,
@@ -61,6 +62,10 @@ from levrier.wire.replica_headers import (
     StartViewChangeHeader,
     StartViewHeader,
 )
+
+VIEW_LEAP_MAX: Final = 1 << 24
+"""Views by which a single member is believed to be ahead of this one: more than come about in half a year with one each second.
+Views have 32 bits."""
 
 
 class Replica:
@@ -196,7 +201,8 @@ class Replica:
         """A live prepare came."""
         if not self._state.born:
             return []
-        backup.receive_prepare(self._state, prepare)
+        if self._believes(prepare.header.view, None):
+            backup.receive_prepare(self._state, prepare)
         return self._done()
 
     def on_repair_prepare(self, prepare: Prepare) -> list[Effect]:
@@ -213,9 +219,27 @@ class Replica:
         assert header.replica < state.config.replica_count
         if state.born and isinstance(header, ExtensionHeader):
             digests.receive(state, header, body)
-        elif state.born:
+        elif state.born and self._believes(header.view, header.replica):
             self._take_frame(header, body)
         return self._done()
+
+    def _believes(self, view: int, sender: int | None) -> bool:
+        """Whether a view may be made anything of. One that is far above is not, until so many members have spoken of it
+        that one at least is right: it would be written down, and there is no number above the last one.
+
+        `sender` is None where nobody knows who says it: that counts for nobody.
+        """
+        state = self._state
+        if view <= state.view + VIEW_LEAP_MAX:
+            return True
+        if sender is None:
+            return False
+        distant = state.distant
+        if view > distant.get(sender, 0):
+            distant[sender] = view
+            text = f"replica {sender} speaks of view {view} in view {state.view}: not believed before others do"
+            state.effects.append(Note(Severity.WARNING, text))
+        return sum(each >= view for each in distant.values()) > max(1, state.quorums.faulty_max)
 
     def _take_frame(self, header: ControlHeader, body: bytes) -> None:
         state = self._state

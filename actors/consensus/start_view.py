@@ -115,6 +115,7 @@ def _start(state: ReplicaState, pending: PendingLog, bodies: list[Prepare]) -> N
     state.log_view = state.view
     state.view_head = 0
     state.log_cut = False
+    state.heartbeat_timestamp = 0
     timeouts = state.timeouts
     for timer in (
         timeouts.view_change_status,

@@ -355,6 +355,8 @@ class ReplicaState:
     """What of the leadership was told last."""
     role_told: RoleChanged | None = None
     """What the plugins were told last."""
+    distant: dict[int, int] = field(default_factory=dict)
+    """By replica: the highest view that it spoke of and that was too far above to be believed of it alone."""
     probe_attempts: int = 0
     start_view_change_votes: int = 0
     """Bit r: replica r wants the present view."""
