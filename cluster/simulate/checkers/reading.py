@@ -79,15 +79,17 @@ class ReadCheck:
             read = read_of(asked.code, command[HEADER_SIZE:])
         except WireError:
             return
-        high = min(header.commit, self._observer.highest)
         told = (header.status, reply[HEADER_SIZE:])
-        entry = _Asked(read, session.header.user_id, told, low, high, where)
+        # A state machine answers from an op before anybody has been seen to have recorded it.
+        entry = _Asked(read, session.header.user_id, told, low, header.commit, where)
         self._queues.setdefault(connection, deque()).append(entry)
 
     def finish(self) -> None:
         """Walk the model through the log and find the state of every read. Raises `Violation` for the first without one."""
         waiting: dict[int, list[_Connection]] = {}
         for connection, queue in self._queues.items():
+            for asked in queue:
+                asked.high = min(asked.high, self._observer.highest)
             waiting.setdefault(queue[0].low, []).append(connection)
         model = Model()
         active = self._advance(model, 0, waiting.pop(0, []), waiting)
