@@ -67,7 +67,7 @@ class AsyncioDispatcher(Dispatcher):
         self.loop.call_soon(self._loop_turn)
         try:
             self.loop.run_forever()
-            self._finishing = True
+            assert self._finishing
             self.loop.run_until_complete(self._finish())
         finally:
             self.idle = False
@@ -77,7 +77,7 @@ class AsyncioDispatcher(Dispatcher):
 
     def _loop_turn(self) -> None:
         if self._finishing:
-            # A surplus wake-up that was under way when the loop ended; stopping it again would break `_finish`.
+            # A surplus wake-up that was under way when the loop was stopped; stopping it again would break `_finish`.
             return
         self._in_turn = True
         try:
@@ -87,6 +87,7 @@ class AsyncioDispatcher(Dispatcher):
             self._closing = True
         self._in_turn = False
         if self._closing and not self.queue:
+            self._finishing = True
             self.loop.stop()
         elif self.queue:
             self.loop.call_soon(self._loop_turn)
