@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from levrier.actors.plugins.report import Found
-from levrier.cluster.config import Address, ConfigError, LinkSecurity, Member, NodeConfig, PluginSetup
+from levrier.cluster.config import JOURNAL_APART, Address, ConfigError, LinkSecurity, Member, NodeConfig, PluginSetup
 from levrier.cluster.config_values import Kind, Schema, micros, size, typed
 from levrier.cluster.plugins import Installed, installed, refuse_broken, setups
 
@@ -80,7 +80,11 @@ SCHEMA: Final[Schema] = {
     },
     "consumer_group": {"rebalancing_timeout": Kind.DURATION},
     "heartbeat": {"enabled": Kind.SWITCH, "interval": Kind.DURATION},
-    "system": {"path": Kind.TEXT, "sharding": {"reconcile_periodic_interval": Kind.DURATION}},
+    "system": {
+        "path": Kind.TEXT,
+        "journal_thread": Kind.SWITCH,
+        "sharding": {"reconcile_periodic_interval": Kind.DURATION},
+    },
     "tcp": {"address": Kind.TEXT, "tls": _TLS},
 }
 
@@ -325,7 +329,8 @@ def _node(settings: Mapping[str, Any], replica: int | None, found: Installed) ->
     own = _own(members, replica)
     running, others = setups(_with_iggy_names(settings), found)
     several = len(members) > 1
-    data = Path(settings.get("system", {}).get("path", str(default.data)))
+    system = settings.get("system", {})
+    data = Path(system.get("path", str(default.data)))
     config = NodeConfig(
         data=data / f"node-{own.replica}" if own is not None and several else data,
         listen=own.client_address if own is not None else _address(tcp, default.listen),
@@ -353,6 +358,7 @@ def _node(settings: Mapping[str, Any], replica: int | None, found: Installed) ->
         if "archive_limit" in acknowledgements
         else default.archive_limit,
         security=_security(cluster),
+        arrangement=JOURNAL_APART if system.get("journal_thread") else default.arrangement,
         plugins=running,
         other_plugins=others,
     )

@@ -28,8 +28,9 @@ from levrier.wire.prepare import Prepare
 
 BATCH_SIZE_MAX: Final = 1024 * 1024
 """Bytes after which a batch is written without waiting for more: a sync costs little more than its data from here on."""
-READ_SIZE_MAX: Final = 8 * 1024 * 1024
-"""An answer to Read ends before it would grow beyond this many bytes, but has one entry at least."""
+READ_SIZE_MAX: Final = 256 * 1024
+"""An answer to Read ends before it would grow beyond this many bytes, but has one entry at least: few milliseconds' worth, since
+whoever shares the thread waits meanwhile. Who wants more reads again."""
 
 PAUSE_MILLISECONDS: Final = 1
 """Sleep between two steps of a drain."""

@@ -54,10 +54,22 @@ def free(processes: Processes, replica: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("strike", "mend"), [(pause, resume), (hang, unhang), (fill, free)], ids=["paused", "hung-disk", "full-disk"]
+    ("strike", "mend", "tail", "answers"),
+    [
+        (pause, resume, "", False),
+        (hang, unhang, "", False),
+        (hang, unhang, "journal_thread = true\n", True),
+        (fill, free, "", True),
+    ],
+    ids=["paused", "hung-disk", "hung-disk-journal-apart", "full-disk"],
 )
-def test_a_primary_that_stands_still_is_replaced_and_taken_back(tmp_path: Path, strike: Fault, mend: Fault) -> None:
-    """BR-46, D-15: the others elect and serve, the SDK goes on; once the cause is gone the member is in step again."""
+def test_a_primary_that_stands_still_is_replaced_and_taken_back(
+    tmp_path: Path, strike: Fault, mend: Fault, tail: str, answers: bool
+) -> None:
+    """BR-46, D-15: the others elect and serve, the SDK goes on; once the cause is gone the member is in step again.
+
+    `tail` goes into the section `[system]`; `answers`: what stands still says so to its clients.
+    """
 
     async def story(processes: Processes) -> None:
         leader = await primary_among(processes.members)
@@ -69,8 +81,9 @@ def test_a_primary_that_stands_still_is_replaced_and_taken_back(tmp_path: Path, 
             await ledger.advance(client)
         strike(processes, leader.replica)
         others = tuple(member for member in processes.members if member.replica != leader.replica)
-        if strike is pause:
-            # The system keeps the connections of a paused process: a client hears nothing and waits, another one is served.
+        if not answers:
+            # The system keeps the connections of a process that is paused, or waits for its disk in the thread of its sockets:
+            # a client hears nothing and waits, another one is served.
             client = reconnecting(str((await primary_among(others)).client_address))
             await client.connect()
             await client.login_user("iggy", "iggy")
@@ -82,7 +95,7 @@ def test_a_primary_that_stands_still_is_replaced_and_taken_back(tmp_path: Path, 
         await asyncio.to_thread(settle, ledger, await primary_among(processes.members))
 
     with ExitStack() as stack:
-        processes = Processes(tmp_path, stack, disk_faults=True)
+        processes = Processes(tmp_path, stack, tail=tail, disk_faults=True)
         processes.start_all()
         asyncio.run(story(processes))
 

@@ -76,6 +76,18 @@ def test_a_member_of_three(tmp_path: Path) -> None:
     assert node.data == Path("/var/lib/levrier/node-1")
 
 
+def test_the_log_gets_a_thread_of_its_own_on_request(tmp_path: Path) -> None:
+    def placement(text: str) -> dict[str, str]:
+        return read(tmp_path, CLUSTER + text, replica=0).node.placement
+
+    path = {"bus", "client_table", "consensus", "metadata", "birth"}
+    assert {actor for actor, place in placement("").items() if place == "io"} == {*path, "journal"}
+    assert placement("journal_thread = false") == placement("")
+    apart = placement("journal_thread = true")
+    assert {actor for actor, place in apart.items() if place == "io"} == path
+    assert apart == {**placement(""), "journal": "journal"}
+
+
 def test_the_secret_is_not_shown(tmp_path: Path) -> None:
     assert "hush" not in repr(read(tmp_path, CLUSTER, replica=0))
 

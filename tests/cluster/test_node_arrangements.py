@@ -6,12 +6,19 @@ from pathlib import Path
 import pytest
 
 from levrier.cluster.client import Client, IggyError
-from levrier.cluster.config import NodeConfig
+from levrier.cluster.config import JOURNAL_APART, ONE_LOOP, NodeConfig
 from levrier.cluster.testing import Server
 
 ACTORS = ("client_table", "consensus", "metadata", "journal", "superblock", "checkpoint", "acknowledgements")
 ARRANGEMENTS = {
-    "as shipped": NodeConfig().arrangement,
+    "as shipped": ONE_LOOP,
+    "the log apart": JOURNAL_APART,
+    "sockets, core and log apart": tuple(
+        [
+            (actor, "core" if actor in ("client_table", "consensus", "metadata") else place)
+            for actor, place in JOURNAL_APART
+        ]
+    ),
     "one thread beside the sockets": (("bus", "io"), *((actor, "core") for actor in ACTORS)),
     "a thread for each": (("bus", "io"), *((actor, actor) for actor in ACTORS)),
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from levrier.cluster.client import Client
-from levrier.cluster.config import Address, NodeConfig, RootUser
+from levrier.cluster.config import JOURNAL_APART, Address, NodeConfig, RootUser
 from levrier.cluster.node import Node
 from levrier.cluster.testing import Server
 from levrier.persistence.storage import DiskFile, DiskStorage
@@ -75,9 +75,9 @@ class GatedStorage(DiskStorage):
 
 @contextmanager
 def gated_node(data: Path) -> Iterator[tuple[Node, GatedStorage]]:
-    """A node on a disk that can be held."""
+    """A node on a disk that can be held; it answers meanwhile, since the log has a thread of its own."""
     storage = GatedStorage()
-    config = NodeConfig(data=data, listen=Address(port=0), root=RootUser())
+    config = NodeConfig(data=data, listen=Address(port=0), root=RootUser(), arrangement=JOURNAL_APART)
     node = Node(config, storage=storage)
     try:
         yield node, storage
