@@ -254,7 +254,10 @@ class ScriptedClient:
             self._give_up("no answer")
 
     def _on_swept(self) -> None:
-        """Its session was ended because it was silent, as far as that member knows."""
+        """Its session was ended because it was silent, as far as that member knows.
+
+        It may still be a member: a logout that finds no primary, or a full pipeline, is not tried again (maintenance 5).
+        """
         if not self._may_be_member:
             raise Violation(
                 Rule.SWEPT_IS_STALE, f"{self.name} is logged out by node-{self.at}, and never joined a group"
@@ -264,7 +267,6 @@ class ScriptedClient:
             self._give_up("logged out as stale")
             return
         self._tell(self.name, f"was silent, and is logged out by node-{self.at}")
-        self._may_be_member = False
         self._hang_up()
         self._wake_after(self._random.choice((1, 20, 100, 300)))
 
