@@ -37,6 +37,8 @@ _OF_COMMANDS: Final = frozenset({"CONNECT", "USERNAME", "PASSWORD", "TOKEN", "NE
 """What commands that ask a node take from the environment, also as `..._FILE`: nothing of a node's configuration."""
 
 _SECRET_BYTES_MAX: Final = 4096
+_DIGITS_MAX: Final = 20
+"""As many as 64 bits take."""
 
 
 _TLS: Final[Schema] = {"enabled": Kind.SWITCH, "cert_file": Kind.TEXT, "key_file": Kind.TEXT}
@@ -109,7 +111,8 @@ def load(
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"configuration {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:
+        # Beside what is no TOML: a number of thousands of digits, and tables a thousand deep.
         raise ConfigError(f"configuration {path}: {error}") from error
     try:
         found = installed() if plugins is None else plugins
@@ -252,7 +255,7 @@ def _resolve(rest: str, schema: Schema) -> tuple[list[str | int], Kind] | None:
         inner = rest.removeprefix(f"{upper}_")
         if isinstance(expected, tuple):
             number, _, inner = inner.partition("_")
-            if not (number.isascii() and number.isdigit()):
+            if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS_MAX):
                 continue
             found = _resolve(inner, expected[0])
             if found is not None:
@@ -282,7 +285,7 @@ def _parsed(text: str, kind: Kind, variable: str) -> object:
     value: object = text
     if kind is Kind.SWITCH:
         value = {"true": True, "false": False}.get(text.lower(), text)
-    elif kind is Kind.COUNT and text.isascii() and text.isdigit():
+    elif kind is Kind.COUNT and text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX:
         value = int(text)
     elif kind in (Kind.NUMBER, Kind.TEXTS):
         value = _as_in_a_file(text)
@@ -294,7 +297,7 @@ def _as_in_a_file(text: str) -> object:
     """The value that this would be in the file; the text itself where it would be none."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -24,14 +24,14 @@ Schema: TypeAlias = Mapping[str, Union[Kind, "Schema", tuple["Schema"]]]
 
 _UNITS: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _SIZE_UNITS: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB)")
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h)")
+_SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(B|KiB|MiB|GiB|TiB)")
+_PART: Final = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(us|ms|s|m|h)")
 
 
 def typed(value: object, kind: Kind, name: str) -> None:
     """Check that a value is of its kind. Raises `ConfigError`."""
     fits = {
-        Kind.TEXT: isinstance(value, str),
+        Kind.TEXT: isinstance(value, str) and "\0" not in value,
         Kind.SWITCH: isinstance(value, bool),
         Kind.COUNT: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
         Kind.NUMBER: isinstance(value, int | float) and not isinstance(value, bool),

@@ -14,6 +14,7 @@ import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from levrier.actors.bus.tls_door import TlsDoor
 from levrier.actors.bus.transport import BACKLOG, SocketProtocol, stop_listening
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 DIAL_SECONDS: Final = 2.0
 TLS_HANDSHAKE_SECONDS: Final = 3.0
+TLS_HANDSHAKES_MAX: Final = 64
+"""Sockets whose TLS handshake is not over; one more ends the oldest of them."""
 SILENCE_MILLISECONDS: Final = 10_000
 """How long written bytes may stay unacknowledged by the other machine."""
 
@@ -62,6 +65,7 @@ class ReplicaTcpTransport:
         self._dials: dict[int, asyncio.Task[None]] = {}
         self._sink: ReplicaSink | None = None
         self._server: asyncio.Server | None = None
+        self._door: TlsDoor | None = None
         self._starting: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -84,7 +88,18 @@ class ReplicaTcpTransport:
         """Begin to accept."""
         assert self._sink is None, "a transport starts once"
         self._sink = sink
-        self._starting = self._loop.create_task(self._serve())
+        if self._tls is None:
+            self._starting = self._loop.create_task(self._serve())
+            return
+        self._door = TlsDoor(
+            loop=self._loop,
+            listener=self._listener,
+            context=self._tls.accepting,
+            protocol=lambda: _LinkProtocol(self),
+            waiting_max=TLS_HANDSHAKES_MAX,
+            handshake_seconds=TLS_HANDSHAKE_SECONDS,
+        )
+        self._door.open()
 
     def dial(self, replica: int, host: str, port: int) -> None:
         """Connect to that member."""
@@ -112,6 +127,8 @@ class ReplicaTcpTransport:
             self._starting.cancel()
         for task in self._dials.values():
             task.cancel()
+        if self._door is not None:
+            self._door.close()
         stop_listening(self._loop, self._server, self._listener)
         for protocol in list(self._protocols.values()):
             protocol.end()
@@ -141,14 +158,7 @@ class ReplicaTcpTransport:
         self._dials.pop(replica, None)
 
     async def _serve(self) -> None:
-        tls = self._tls
-        self._server = await self._loop.create_server(
-            lambda: _LinkProtocol(self),
-            sock=self._listener,
-            backlog=BACKLOG,
-            ssl=None if tls is None else tls.accepting,
-            ssl_handshake_timeout=None if tls is None else TLS_HANDSHAKE_SECONDS,
-        )
+        self._server = await self._loop.create_server(lambda: _LinkProtocol(self), sock=self._listener, backlog=BACKLOG)
 
     async def _connect(self, replica: int, host: str, port: int) -> None:
         tls = self._tls

@@ -147,6 +147,12 @@ def test_the_environment_adds_a_node(tmp_path: Path) -> None:
         ("[metadata]\njournal_slots = -1", "journal_slots -1: a whole number"),
         ("[metadata]\njournal_slots = 1", "journal_slots 1: 256 to 1048576"),
         ("[cluster]\nheartbeat_timeout = '5'", "a duration such as"),
+        (f"[cluster]\nheartbeat_timeout = '{'9' * 400} s'", "a duration such as"),
+        (f"[acknowledgements]\narchive_limit = '{'9' * 400} B'", "a size such as"),
+        (f"[metadata]\njournal_slots = {'9' * 5_000}", "levrier.toml"),
+        ("deep = " + "[" * 20_000, "levrier.toml"),
+        ('[cluster]\nshared_secret_file = "a\\u0000"', "^(?!.*u0000).*shared_secret_file: a text is expected"),
+        ('[system]\npath = "a\\u0000"', "system.path .*: a text is expected"),
         ("[acknowledgements]\ninterval = '1 ms'", "acknowledgements.interval 1: 10 or more"),
         ("[acknowledgements]\nretain = 'all'", 'acknowledgements.retain .all.: "history" or "nothing" is expected'),
         (
@@ -203,6 +209,9 @@ def test_a_roster_that_cannot_be(tmp_path: Path, change: tuple[str, str], replic
         ("LEVRIER_CLUSTER_ENABLED", "perhaps", "true or false"),
         ("LEVRIER_CLUSTER_NODES_7_NAME", "x", "the list has 3 entries"),
         ("LEVRIER_CLUSTER_NODES_X_NAME", "x", "sets nothing that is known"),
+        (f"LEVRIER_CLUSTER_NODES_{'9' * 5_000}_NAME", "x", "sets nothing that is known"),
+        ("LEVRIER_METADATA_JOURNAL_SLOTS", "9" * 5_000, "a whole number"),
+        ("LEVRIER_PLUGINS_TOKEN_CLEANER_INTERVAL", "9" * 400 + " s", "a duration such as"),
     ],
 )
 def test_a_variable_that_is_refused(tmp_path: Path, variable: str, value: str, complaint: str) -> None:

@@ -18,7 +18,7 @@ from levrier.actors.bus.link_frames import DropReason
 from levrier.actors.bus.peer_link import PeerAddress
 from levrier.actors.bus.peers import LinkLimits, Peers
 from levrier.actors.bus.replica_side import ReplicaRoutes, ReplicaWiring
-from levrier.actors.bus.replica_transport import ReplicaTcpTransport, ReplicaTls
+from levrier.actors.bus.replica_transport import TLS_HANDSHAKES_MAX, ReplicaTcpTransport, ReplicaTls
 from levrier.actors.bus.transport import TcpTransport
 from levrier.actors.consensus.messages import PrepareReceived
 from levrier.actors.runtime import FatalReason, Probe, ThreadedRuntime
@@ -383,6 +383,28 @@ def test_a_stranger_without_tls_gets_nowhere(tls: ReplicaTls) -> None:
         nodes[0].send(1, prepare(op=1))
         assert nodes[1].op() == 1
         nodes[1].watcher.assert_silent()
+
+
+@pytest.mark.parametrize("use_uvloop", [False, True], ids=["asyncio", "uvloop"])
+def test_strangers_who_begin_no_handshake_take_no_more_than_their_share(tls: ReplicaTls, *, use_uvloop: bool) -> None:
+    """Each that waits costs a descriptor and memory: one beyond the bound ends the oldest, and a member still gets in."""
+    with cluster(2, secret=SECRET, tls=tls, host="localhost", use_uvloop=use_uvloop) as nodes:
+        linked(nodes)
+        waiting = [stranger(nodes[1]) for _ in range(TLS_HANDSHAKES_MAX + 40)]
+        for peer in waiting[:40]:
+            assert ends(peer) == b""
+        nodes[0].bus.tell(bus.DropPeer(replica=1, reason="again"))
+        assert [type(nodes[0].event()) for _ in range(2)] == [bus.PeerDown, bus.PeerUp]
+        for peer in waiting[40:]:
+            peer.close()
+
+
+def test_handshakes_under_way_end_with_the_transport(tls: ReplicaTls) -> None:
+    with cluster(2, secret=SECRET, tls=tls, host="localhost") as nodes:
+        linked(nodes)
+        waiting = [stranger(nodes[1]) for _ in range(8)]
+    for peer in waiting:
+        assert ends(peer) == b""
 
 
 def test_a_peer_that_does_not_read_costs_its_frames_and_delays_nobody() -> None:
