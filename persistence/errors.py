@@ -9,7 +9,11 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-RESTORE = "keep the directory as it is for a look (`levrier inspect`), and start from a copy that was taken before"
+RESTORE = (
+    "keep the directory as it is for a look (`levrier inspect`); a member of a cluster begins with an empty one and learns "
+    "from the others, for an old copy forgets what it promised; only a node of its own may start from a copy that was taken "
+    "before"
+)
 
 
 class StorageError(Exception):

@@ -16,6 +16,7 @@ from levrier.cluster.cli import (
     partitions,
     permissions,
     plugins,
+    recover,
     serve,
     simulate,
     status,
@@ -85,6 +86,7 @@ asks(app, "options")(node_facts.describe_options)
 asks(app, "snapshot-file")(node_facts.snapshot_file)
 asks(app, "snapshot", hidden=True)(node_facts.snapshot_file)
 app.add_typer(inspect.inspect, name="inspect")
+app.command("recover")(recover.recover)
 asks(app, "bench", with_token=False)(bench.bench)
 app.command("dev")(dev.dev)
 app.command("demo")(demo.demo)

@@ -1,13 +1,15 @@
 """Whole members in one thread, from boot to client: born, followed, left behind, wiped (birth specification, design 3)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
 from loguru import logger
 
+from levrier.cluster.accept_loss import NothingToRecover, accept_loss
 from levrier.cluster.boot import BootRefused
+from levrier.cluster.simulate.cluster import DATA
 from levrier.persistence.data_dir import GroupPaths
 from tests.cluster.cluster_steps import Caller, SteppedCluster
 
@@ -228,6 +230,69 @@ def test_a_wiped_majority_is_not_born_again(log: list[str]) -> None:
     assert cluster.voters() == [0]
     assert any("1 of the 2 voters that have to answer are connected" in line for line in log)
     assert len({cluster.own(replica).birth_id for replica in range(3)}) == 1
+
+
+def test_a_wiped_majority_goes_on_once_the_loss_is_accepted_on_one_of_its_members() -> None:
+    """What the survivor holds is kept, and the other wiped member learns by itself."""
+    cluster = born(9)
+    caller = Caller(cluster, 1)
+    assert caller.connect(0)
+    assert caller.create("kept")
+    for replica in (1, 2):
+        cluster.crash(replica)
+        cluster.wipe(replica)
+    for replica in (1, 2):
+        cluster.start(replica)
+    cluster.world.advance(5_000)
+    cluster.crash(1)
+    assert accept_loss(cluster.storages[1], DATA).voter
+    cluster.start(1)
+    cluster.world.advance(40_000)
+    assert cluster.voters() == [0, 1, 2]
+    assert_alike(cluster)
+    survivor = caller_at_leader(cluster, 2, 1)
+    assert b"kept" in survivor.catalogue()
+    assert survivor.create("served again")
+
+
+@pytest.mark.parametrize("survivor", [1, 2])
+def test_what_a_backup_alone_still_has_is_kept_by_accepting_the_loss_of_the_others(survivor: int) -> None:
+    """The one made a voter led the first view: it does not do so again with an empty log, and denies nothing by itself."""
+    cluster = born(9)
+    caller = Caller(cluster, 1)
+    assert caller.connect(0)
+    for number in range(20):
+        assert caller.create(f"kept-{number}")
+    cluster.world.advance(1_000)
+    for replica in range(3):
+        cluster.crash(replica)
+        if replica != survivor:
+            cluster.wipe(replica)
+    for replica in range(3):
+        cluster.start(replica)
+    cluster.world.advance(5_000)
+    cluster.crash(0)
+    assert accept_loss(cluster.storages[0], DATA).voter
+    cluster.start(0)
+    cluster.world.advance(60_000)
+    assert cluster.voters() == [0, 1, 2]
+    assert_alike(cluster)
+    assert all(f"kept-{number}".encode() in caller_at_leader(cluster, 3, 0).catalogue() for number in range(20))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "reason"),
+    [
+        (lambda cluster: cluster.crash(0), "votes already"),
+        (lambda cluster: (cluster.crash(0), cluster.wipe(0)), "no such directory"),
+    ],
+    ids=["voter", "blank"],
+)
+def test_only_a_learner_can_be_made_a_voter(prepare: Callable[[SteppedCluster], object], reason: str) -> None:
+    cluster = born(9)
+    prepare(cluster)
+    with pytest.raises(NothingToRecover, match=reason):
+        accept_loss(cluster.storages[0], DATA)
 
 
 def test_the_survivor_of_two_starts_a_view_with_the_learner_abstaining() -> None:

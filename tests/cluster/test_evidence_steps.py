@@ -11,10 +11,14 @@ import pytest
 from loguru import logger
 
 from levrier.cluster.simulate.checkers.evidence import held_through
+from levrier.cluster.simulate.frames import code, request
 from levrier.persistence.data_dir import GroupPaths
 from levrier.persistence.simulated_storage import SimulatedStorage
 from levrier.persistence.snapshot import read_snapshot
 from levrier.wire.acknowledgement import replica_id
+from levrier.wire.codes import Operation
+from levrier.wire.identifiers import Identifier
+from levrier.wire.requests.topics import CreateTopic
 from tests.cluster.cluster_steps import Caller, SteppedCluster
 
 PATHS = GroupPaths(Path("/data/metadata"))
@@ -188,12 +192,21 @@ def test_what_a_wiped_member_said_before_counts_no_more() -> None:
 def test_the_marks_survive_a_checkpoint_and_a_restart() -> None:
     """A-010, in a whole cluster: what is handed out is known after the log that said so is drained."""
     cluster, caller = born(11, count=1)
-    write(caller, "s", 300)
-    before = cluster.booted[0].recovered.machine.frontier.positions()
-    assert before
+    write(caller, "s", 1)
+    topic = CreateTopic(stream=Identifier(0), partitions_count=3, name="t").encode()
+    caller.number += 1
+    frame = request(Operation.CREATE_TOPIC, topic, client=caller.client, session=caller.session, number=caller.number)
+    answer = caller.call(frame, milliseconds=2_000)
+    assert answer is not None
+    assert code(answer) == 0
+    write(caller, "then", 300)
+    before = cluster.booted[0].recovered.machine.frontier
+    assert before.identities() == ((0, 3),), "one for each partition"
     cluster.crash(0)
     cluster.start(0)
     snapshot = read_snapshot(cluster.storages[0], PATHS.snapshot)
     assert snapshot is not None
     assert snapshot.fields.acknowledgement_frontier == ((0, snapshot.op),)
-    assert cluster.booted[0].recovered.machine.frontier.positions() >= before
+    assert snapshot.fields.acknowledgement_high_water == ((0, 3),)
+    restored = cluster.booted[0].recovered.machine.frontier
+    assert (restored.positions(), restored.identities()) == (before.positions(), ((0, 3),))

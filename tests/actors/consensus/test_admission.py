@@ -209,7 +209,7 @@ def test_refusals_with_a_code(outcome: Outcome, code: int) -> None:
     ],
 )
 def test_refusals_that_end_the_session(outcome: Outcome, reason: EvictionReason) -> None:
-    """Section 6.1 rows 4 to 6, D-30."""
+    """Section 6.1 rows 4 to 6, D-30; C-073, C-074."""
     assert evictions(replica_of().on_verdict(verdict_on(request_of(1), outcome))) == [(1, reason)]
 
 

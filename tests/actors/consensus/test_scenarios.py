@@ -23,6 +23,7 @@ def test_the_primary_of_five_crashes() -> None:
     """C-239, C-245: a new one is elected, though the others were behind on the commit point, and answers."""
     cluster = Cluster(5)
     written(cluster, 10)
+    assert min(node.frontier[1] for node in cluster.nodes[1:]) < cluster.nodes[0].frontier[1]
     cluster.nodes[0].crash()
     cluster.write(11)
     assert leader(cluster).index == 1
