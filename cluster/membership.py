@@ -35,6 +35,9 @@ from levrier.wire.acknowledgement import replica_id
 from levrier.wire.codes import NodeRole
 from levrier.wire.responses.system import ClusterNode
 
+TICKS_PER_TRANSFER_TICK = 10
+"""Nothing that a state transfer waits for is over sooner, so its thread is not woken for each tick of Consensus."""
+
 _STATE_TRANSFER = range(22, 26)
 
 
@@ -103,7 +106,7 @@ def wire_member(config: NodeConfig, booted: Booted, runtime: Runtime, storage: S
         replicas=bus,
         consensus=consensus,
         checkpoint=checkpoint,
-        retry_ticks=config.repair_retry_ticks,
+        retry_ticks=-(-config.repair_retry_ticks // TICKS_PER_TRANSFER_TICK),
         view=booted.durable.view,
     )
     BirthActor.start(
@@ -123,7 +126,7 @@ def wire_member(config: NodeConfig, booted: Booted, runtime: Runtime, storage: S
         superblock=runtime.address("superblock"),
         checkpoint=checkpoint,
     )
-    runtime.every(TICK_MILLISECONDS, runtime.address("state_transfer"), StateTransferTick())
+    runtime.every(TICK_MILLISECONDS * TICKS_PER_TRANSFER_TICK, runtime.address("state_transfer"), StateTransferTick())
 
 
 def wire_acknowledgements(config: NodeConfig, booted: Booted, runtime: Runtime) -> None:

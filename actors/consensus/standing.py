@@ -44,10 +44,10 @@ def tell_role(state: ReplicaState) -> None:
         and state.commit_min >= inherited
         and (is_leader or not state.is_primary)
     )
-    role = RoleChanged(is_leader=is_leader, is_settled=is_settled, view=state.view)
-    if role != state.role_told:
-        state.role_told = role
-        state.effects.append(TellPlugins(role))
+    told = state.role_told
+    if told is None or (told.is_leader, told.is_settled, told.view) != (is_leader, is_settled, state.view):
+        state.role_told = RoleChanged(is_leader=is_leader, is_settled=is_settled, view=state.view)
+        state.effects.append(TellPlugins(state.role_told))
 
 
 def answer(state: ReplicaState, wanted: StandingWanted) -> None:
