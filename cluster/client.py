@@ -24,6 +24,7 @@ from levrier.cluster.client_errors import (
     Disconnected,
     Evicted,
     IggyError,
+    NotTaken,
     ProtocolViolation,
 )
 from levrier.cluster.client_groups import GroupCommands
@@ -85,6 +86,7 @@ _LOGOUT: Final = int(Operation.LOGOUT)
 _HEALTHY: Final = 0
 _NOT_COMMITTED: Final = int(ErrorCode.TRANSIENT_NOT_COMMITTED)
 _NOT_ACCEPTED: Final = int(ErrorCode.TRANSIENT_NOT_ACCEPTED)
+_STILL: Final = "not committed until the deadline (code {}): no primary serves, or it has too much to do"
 
 assert _HEADER.size == HEADER_SIZE
 
@@ -486,7 +488,7 @@ class Client(UserCommands, GroupCommands):
 
     async def _wait_to_retry(self, code: int, deadline: float) -> None:
         if asyncio.get_running_loop().time() + RETRY_SECONDS >= deadline:
-            raise DeadlineExceeded(f"still answered {code} at the deadline", address=self.address)
+            raise NotTaken(_STILL.format(code), address=self.address)
         await self._pause(RETRY_SECONDS)
 
     def _frame(self, operation: int, number: int, body: bytes, *, code: int = 0) -> bytes:

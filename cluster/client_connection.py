@@ -7,7 +7,7 @@ import asyncio
 import socket
 from typing import Final, cast
 
-from levrier.cluster.client_errors import ClientError, DeadlineExceeded, Disconnected, ProtocolViolation
+from levrier.cluster.client_errors import ClientError, ClosedUnheard, DeadlineExceeded, Disconnected, ProtocolViolation
 from levrier.cluster.client_tls import ClientTls
 from levrier.wire.errors import WireError
 from levrier.wire.framing import HEADER_SIZE, FrameDecoder
@@ -28,6 +28,8 @@ class ClientConnection(asyncio.Protocol):
         self._deadline = 0.0
         self._watchdog: asyncio.TimerHandle | None = None
         self._lost: ClientError | None = None
+        self._is_plain = True
+        self._heard = False
         self._gone: asyncio.Future[None] = loop.create_future()
 
     @property
@@ -72,12 +74,14 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, base: asyncio.BaseTransport) -> None:
         """Connected."""
         transport = self._transport = cast("asyncio.Transport", base)  # uvloop's is no subclass of it.
+        self._is_plain = transport.get_extra_info("ssl_object") is None
         plain = transport.get_extra_info("socket")
         if plain is not None:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def data_received(self, data: bytes) -> None:
         """Bytes arrived."""
+        self._heard = True
         if data.startswith(_TLS_ALERT) and len(data) < HEADER_SIZE:
             self._fail(ProtocolViolation("it speaks TLS, and this connection does not", address=self.address))
             return
@@ -97,7 +101,8 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
         reason = "the connection was closed by the node" if exc is None else f"the connection broke: {exc}"
-        self._fail(Disconnected(reason, address=self.address))
+        kind = ClosedUnheard if exc is None and self._is_plain and not self._heard else Disconnected
+        self._fail(kind(reason, address=self.address))
         self._transport = None
         if not self._gone.done():
             self._gone.set_result(None)

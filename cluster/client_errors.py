@@ -60,6 +60,14 @@ class DeadlineExceeded(Disconnected):
     """No answer in time. The connection is closed, since the answer may still come; otherwise as Disconnected."""
 
 
+class NotTaken(DeadlineExceeded):
+    """The node answered until the deadline that it is to be asked again: it knows no primary, or is full. As Disconnected."""
+
+
+class ClosedUnheard(Disconnected):
+    """The node closed a plain connection without a single byte, as one that serves TLS does. Otherwise as Disconnected."""
+
+
 class ProtocolViolation(Disconnected):
     """The peer sent what no node sends. The connection is closed."""
 

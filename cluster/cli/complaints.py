@@ -5,7 +5,7 @@ import socket
 from typing import Final
 
 from levrier.cluster.client import ClientError, DeadlineExceeded, Disconnected, Evicted, IggyError
-from levrier.cluster.client_errors import TlsFailed, TlsProblem
+from levrier.cluster.client_errors import ClosedUnheard, NotTaken, TlsFailed, TlsProblem
 from levrier.wire.codes import CODE_NAMES, ErrorCode
 
 _WORDS: Final[dict[int, str]] = {
@@ -43,17 +43,23 @@ _TLS_HINTS: Final[dict[TlsProblem, str]] = {
 }
 
 
+_HINTS: Final[tuple[tuple[type[ClientError], str], ...]] = (
+    (NotTaken, "`levrier status` says what it waits for, --timeout waits longer"),
+    (DeadlineExceeded, "is the node overloaded or stopped? --timeout waits longer"),
+    (ClosedUnheard, "if it serves TLS, say so with --tls or --tls-ca FILE"),
+)
+"""The next step by kind of error; the first that fits counts."""
+
+
 def complaint(error: ClientError) -> str:
     """One sentence: whom we asked, what happened, and the next step where there is one."""
     if isinstance(error, IggyError):
         return f"{error.address} refused: {_refusal(error)}"
-    if isinstance(error, DeadlineExceeded):
-        return f"{error}; is the node overloaded or stopped? --timeout waits longer"
     if isinstance(error, TlsFailed):
         return f"{error}; {_TLS_HINTS[error.problem]}"
     if isinstance(error, Disconnected) and isinstance(error.__cause__, OSError):
         return _no_connection(error.address, error.__cause__)
-    return str(error)
+    return next((f"{error}; {hint}" for kind, hint in _HINTS if isinstance(error, kind)), str(error))
 
 
 def _refusal(error: IggyError) -> str:

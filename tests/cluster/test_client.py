@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from levrier.cluster.client import Client, DeadlineExceeded, Disconnected, Evicted, IggyError
-from levrier.cluster.client_errors import EVICTION_CODES, ClientError
+from levrier.cluster.client_errors import EVICTION_CODES, ClientError, NotTaken
 from levrier.wire.checksums import xxh3
 from levrier.wire.codes import LEVRIER_STATUS, CommandCode, EvictionReason, NodeRole, Operation
 from levrier.wire.options import KIND_STRING, OptionEntry, encode_block
@@ -269,7 +269,7 @@ def test_silence_ends_at_the_deadline_and_gives_the_connection_up() -> None:
 def test_transient_answers_end_at_the_deadline() -> None:
     async def scenario(node: FakeNode, client: Client) -> None:
         node.script.append(refuse(57))
-        with pytest.raises(DeadlineExceeded, match="57"):
+        with pytest.raises(NotTaken, match=r"not committed until the deadline \(code 57\)"):
             await client.request(Operation.CREATE_STREAM, BODY, deadline_seconds=0.04)
         assert len(node.asked) == 1
         assert client.unsettled is not None
