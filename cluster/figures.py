@@ -68,7 +68,8 @@ class ProcessFigures:
         self._before = (self._started_nanos, _cpu_seconds(resource.getrusage(resource.RUSAGE_SELF)))
 
     def __call__(self) -> Stats:
-        """Everything but the catalogue. Memory use is the peak so far; a figure that the system does not tell is 0."""
+        """Everything but the catalogue. Memory use is the peak so far, processor use of the machine the load of
+        the last minute; a figure that the system does not tell is 0."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
         now, cpu = self._clock.monotonic_nanos(), _cpu_seconds(usage)
         (before, cpu_before), self._before = self._before, (now, cpu)
@@ -78,7 +79,7 @@ class ProcessFigures:
         return Stats(
             process_id=os.getpid(),
             cpu_usage=100 * (cpu - cpu_before) / seconds if seconds > 0 else 0.0,
-            total_cpu_usage=100 * os.getloadavg()[0] / (os.cpu_count() or 1),
+            total_cpu_usage=min(100.0, 100 * os.getloadavg()[0] / (os.cpu_count() or 1)),
             memory_usage=usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
             total_memory=_pages("SC_PHYS_PAGES"),
             available_memory=_pages("SC_AVPHYS_PAGES"),
@@ -91,10 +92,17 @@ class ProcessFigures:
             os_version=machine.version,
             kernel_version=machine.release,
             server_version=VERSION,
+            server_semver=_numeric_version(VERSION),
             threads_count=threading.active_count(),
             free_disk_space=free,
             total_disk_space=total,
         )
+
+
+def _numeric_version(version: str) -> int:
+    """Three digits each of major, minor and patch, as the reference's stats have it: 1,002,003 for 1.2.3."""
+    major, minor, patch = (int(part) for part in version.split("-", 1)[0].split("."))
+    return (major * 1_000 + minor) * 1_000 + patch
 
 
 def diagnostic_files(

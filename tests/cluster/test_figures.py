@@ -5,6 +5,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from levrier.cluster.config import NodeConfig, RootUser
 from levrier.cluster.figures import SHOWN_SETTINGS, ProcessFigures, RecentLog, diagnostic_files
 from levrier.wire.responses.system import Stats
@@ -35,6 +37,20 @@ def test_figures_are_those_of_this_process(tmp_path: Path) -> None:
     assert 0 < stats.free_disk_space <= stats.total_disk_space
     assert stats.threads_count >= 1
     assert Stats.decode(stats.encode()).process_id == os.getpid()
+
+
+def test_a_machine_with_more_to_do_than_processors_is_used_entirely(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (1_000_000.0, 0.0, 0.0))
+    assert ProcessFigures(clock=Watch(), data=tmp_path)().total_cpu_usage == 100
+
+
+def test_the_version_is_also_told_as_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the reference's stats have it."""
+    monkeypatch.setattr("levrier.cluster.figures.VERSION", "1.2.30-edge.4")
+    stats = ProcessFigures(clock=Watch(), data=tmp_path)()
+    assert (stats.server_version, stats.server_semver) == ("1.2.30-edge.4", 1_002_030)
 
 
 def test_no_time_between_two_looks_is_no_use_of_the_processor(tmp_path: Path) -> None:
