@@ -230,7 +230,8 @@ class JournalActor(NodeActor):
             logger.error("the log was not truncated from op {}: {}", from_op, error)
             self._consensus.tell(consensus.TruncateFailed(from_op=from_op, reason=str(error)))
             return
-        logger.info("{} entries from op {} on left the log", removed, from_op)
+        if removed:
+            logger.info("{} entries from op {} on left the log", removed, from_op)
         if self._refused_from is not None and from_op <= self._refused_from:
             self._refused_from = None
         self._consensus.tell(consensus.Truncated(from_op=from_op))

@@ -25,7 +25,7 @@ def new_event_loop(*, use_uvloop: bool) -> asyncio.AbstractEventLoop:
         try:
             import uvloop  # noqa: PLC0415
         except ImportError:
-            logger.debug("uvloop is not installed; the standard event loop is used")
+            pass
         else:
             loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
             return loop
