@@ -25,7 +25,7 @@ BASE_PORT: Final = 8090
 
 
 def dev(
-    nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, max=NODES_MAX, help="How many nodes.")] = 3,
+    nodes: Annotated[int, typer.Option("--nodes", "-n", metavar="N", min=1, max=NODES_MAX, help="How many nodes.")] = 3,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -132,8 +132,14 @@ class Screen:
 
     def show(self, sight: Sight) -> None:
         """Bring the terminal up to date."""
+        down_before = self._news.down
         for line in self._news.of(sight):
             self._live.console.print(Text.assemble((_now(), "dim"), "  ", line))
+        for replica in sight.down:
+            if (
+                replica not in down_before
+            ):  # Above the table, where the terminal wraps it: it can be copied in one piece.
+                self._live.console.print(Text(restart_hint(self._cluster, replica), style="cyan"), soft_wrap=True)
         ready = self._news.ready_line(sight)
         if ready is not None:
             self._live.console.print(Text(ready, style="bold"), soft_wrap=True)
@@ -144,7 +150,6 @@ class Screen:
         waiting = [f"node {row['replica']}: {row['waiting']}" for row in sight.rows if row["waiting"]]
         return [
             *(Text(line, style="yellow") for line in waiting),
-            *(Text(restart_hint(self._cluster, replica), style="cyan") for replica in sight.down),
             Text("Ctrl-C ends all of it", style="dim"),
         ]
 
