@@ -56,7 +56,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    version: bool = typer.Option(
+        False, "--version", metavar="", callback=_version, is_eager=True, help="Print the version."
+    ),
 ) -> None:
     """A metadata node that speaks the Apache Iggy protocol: serve it, ask it, look into its files."""
 

@@ -92,23 +92,31 @@ def _shared(
         str, typer.Option("--connect", "-c", metavar="HOST:PORT", envvar="LEVRIER_CONNECT", help="The node to ask.")
     ] = "127.0.0.1:8090",
     username: Annotated[
-        str, typer.Option("--username", "-u", envvar="LEVRIER_USERNAME", help="Log in as this user.")
+        str, typer.Option("--username", "-u", metavar="NAME", envvar="LEVRIER_USERNAME", help="Log in as this user.")
     ] = _ROOT,
     password: Annotated[
-        str | None, typer.Option("--password", "-p", envvar="LEVRIER_PASSWORD", show_default=False, help=_PASSWORD_HELP)
+        str | None,
+        typer.Option(
+            "--password", "-p", metavar="TEXT", envvar="LEVRIER_PASSWORD", show_default=False, help=_PASSWORD_HELP
+        ),
     ] = None,
     password_file: Annotated[
         str | None, typer.Option("--password-file", metavar="FILE", help="A file with its password; - is stdin.")
     ] = None,
     token: Annotated[
         str | None,
-        typer.Option("--token", envvar="LEVRIER_TOKEN", show_default=False, help="Log in with a token instead."),
+        typer.Option(
+            "--token", metavar="TOKEN", envvar="LEVRIER_TOKEN", show_default=False, help="Log in with a token instead."
+        ),
     ] = None,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long each call may take.")
     ] = CALL_SECONDS,
     tls: Annotated[
-        bool, typer.Option("--tls", envvar="LEVRIER_TLS", help="Connect over TLS; the next two options imply it.")
+        bool,
+        typer.Option(
+            "--tls", metavar="", envvar="LEVRIER_TLS", help="Connect over TLS; the next two options imply it."
+        ),
     ] = False,
     tls_ca: Annotated[
         Path | None,
@@ -130,7 +138,7 @@ def _shared(
             help="The name that its certificate is for, if that is not the host.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")] = False,
     typed: frozenset[str] = frozenset(),
 ) -> Asking:
     token = _chosen_token(token, typed)

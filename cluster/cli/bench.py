@@ -23,16 +23,29 @@ def bench(  # noqa: PLR0917 - each is an option of the command line.
     ] = Load.UPDATE_STREAM,
     concurrency: Annotated[
         int,
-        typer.Option("--concurrency", "-n", min=1, max=4000, help="Connections, each with one request outstanding."),
+        typer.Option(
+            "--concurrency", "-n", metavar="N", min=1, max=4000, help="Connections, each with one request outstanding."
+        ),
     ] = 1,
-    seconds: Annotated[float, typer.Option("--seconds", "-s", min=0.1, help="How long to measure.")] = 5.0,
-    operations: Annotated[int | None, typer.Option("--operations", min=1, help="End after so many instead.")] = None,
-    streams: Annotated[int, typer.Option("--streams", min=1, help="Streams to update, to read or to create.")] = 1_000,
-    name_size: Annotated[int, typer.Option("--name-size", min=40, max=255, help="Bytes of the written names.")] = 200,
+    seconds: Annotated[
+        float, typer.Option("--seconds", "-s", metavar="SECONDS", min=0.1, help="How long to measure.")
+    ] = 5.0,
+    operations: Annotated[
+        int | None, typer.Option("--operations", metavar="N", min=1, help="End after so many instead.")
+    ] = None,
+    streams: Annotated[
+        int, typer.Option("--streams", metavar="N", min=1, help="Streams to update, to read or to create.")
+    ] = 1_000,
+    name_size: Annotated[
+        int, typer.Option("--name-size", metavar="BYTES", min=40, max=255, help="Bytes of the written names.")
+    ] = 200,
     scale: Annotated[
-        bool, typer.Option("--scale", help="Fill a node of its own instead, and say what the catalogue costs.")
+        bool,
+        typer.Option("--scale", metavar="", help="Fill a node of its own instead, and say what the catalogue costs."),
     ] = False,
-    topics: Annotated[int, typer.Option("--topics", min=0, max=4096, help="With --scale: topics of each stream.")] = 10,
+    topics: Annotated[
+        int, typer.Option("--topics", metavar="N", min=0, max=4096, help="With --scale: topics of each stream.")
+    ] = 10,
 ) -> None:
     """Load a node with a closed loop and measure it.
 

@@ -21,7 +21,7 @@ topics = typer.Typer(help="Topics of a stream: list, get, create, update, delete
 StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream, or id:N.")]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic, or id:N.")]
 NewName = Annotated[str, typer.Argument(metavar="NAME", help="The new name.")]
-Partitions = Annotated[int, typer.Option("--partitions", min=0, max=1000, help="How many partitions.")]
+Partitions = Annotated[int, typer.Option("--partitions", metavar="N", min=0, max=1000, help="How many partitions.")]
 Options = Annotated[
     list[str] | None,
     typer.Option(
@@ -57,14 +57,20 @@ def _change(asking: Asking, change: Callable[[Client], Awaitable[None]], done: s
 
 @asks(streams, "list")
 def list_streams(asking: Asking) -> None:
-    """List all streams."""
+    """List all streams.
+
+    Example: `levrier streams list --json`
+    """
     found = asking.run(lambda client: client.get_streams())
     print_rows([_stream_row(stream) for stream in found], as_json=asking.as_json, empty="no streams")
 
 
 @asks(streams, "get")
 def get_stream(asking: Asking, stream: StreamName) -> None:
-    """Show one stream and its topics."""
+    """Show one stream and its topics.
+
+    Example: `levrier streams get orders`
+    """
     which = identifier(stream)
     found = asking.run(lambda client: client.get_stream(which))
     if found is None:
@@ -102,21 +108,30 @@ def update_stream(asking: Asking, stream: StreamName, name: NewName) -> None:
 
 @asks(streams, "delete")
 def delete_stream(asking: Asking, stream: StreamName) -> None:
-    """Delete a stream with everything in it."""
+    """Delete a stream with everything in it.
+
+    Example: `levrier streams delete orders`
+    """
     which = identifier(stream)
     _change(asking, lambda client: client.delete_stream(which), f"deleted stream {stream}", stream=stream)
 
 
 @asks(streams, "purge")
 def purge_stream(asking: Asking, stream: StreamName) -> None:
-    """Drop the messages of all topics of a stream; the topics stay."""
+    """Drop the messages of all topics of a stream; the topics stay.
+
+    Example: `levrier streams purge orders`
+    """
     which = identifier(stream)
     _change(asking, lambda client: client.purge_stream(which), f"purged stream {stream}", stream=stream)
 
 
 @asks(topics, "list")
 def list_topics(asking: Asking, stream: StreamName) -> None:
-    """List the topics of a stream."""
+    """List the topics of a stream.
+
+    Example: `levrier topics list orders --json`
+    """
     which = identifier(stream)
     found = asking.run(lambda client: client.get_stream(which))
     if found is None:
@@ -126,7 +141,10 @@ def list_topics(asking: Asking, stream: StreamName) -> None:
 
 @asks(topics, "get")
 def get_topic(asking: Asking, stream: StreamName, topic: TopicName) -> None:
-    """Show one topic, its options and its partitions."""
+    """Show one topic, its options and its partitions.
+
+    Example: `levrier topics get orders placed`
+    """
     parent, which = identifier(stream), identifier(topic)
     found = asking.run(lambda client: client.get_topic(parent, which))
     if found is None:
@@ -178,7 +196,10 @@ def update_topic(
 
 @asks(topics, "delete")
 def delete_topic(asking: Asking, stream: StreamName, topic: TopicName) -> None:
-    """Delete a topic."""
+    """Delete a topic.
+
+    Example: `levrier topics delete orders placed`
+    """
     parent, which = identifier(stream), identifier(topic)
     _change(
         asking,
@@ -191,7 +212,10 @@ def delete_topic(asking: Asking, stream: StreamName, topic: TopicName) -> None:
 
 @asks(topics, "purge")
 def purge_topic(asking: Asking, stream: StreamName, topic: TopicName) -> None:
-    """Drop the messages of a topic; the topic stays."""
+    """Drop the messages of a topic; the topic stays.
+
+    Example: `levrier topics purge orders placed`
+    """
     parent, which = identifier(stream), identifier(topic)
     _change(
         asking,

@@ -30,18 +30,20 @@ _VERDICT: Final = "everything that was acknowledged is there, once"
 
 def demo(
     nodes: Annotated[
-        int, typer.Option("--nodes", "-n", min=1, max=7, help="How many nodes; 1 for one that restarts.")
+        int, typer.Option("--nodes", "-n", metavar="N", min=1, max=7, help="How many nodes; 1 for one that restarts.")
     ] = 3,
     operations: Annotated[
-        int, typer.Option("--operations", min=10, help="Acknowledged writes before each kill, and after it.")
+        int,
+        typer.Option("--operations", metavar="N", min=10, help="Acknowledged writes before each kill, and after it."),
     ] = 500,
     kills: Annotated[
-        int | None, typer.Option("--kills", min=1, max=50, help="How often.", show_default="1, of one node 3")
+        int | None,
+        typer.Option("--kills", metavar="N", min=1, max=50, help="How often.", show_default="1, of one node 3"),
     ] = None,
     heartbeat: Annotated[
         str, typer.Option("--heartbeat", metavar="TIME", help="After how long without its primary a cluster elects.")
     ] = HEARTBEAT,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")] = False,
 ) -> None:
     """Start three nodes, write to them, kill -9 the primary under load, and count what was kept.
 

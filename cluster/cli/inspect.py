@@ -39,14 +39,16 @@ _CLIENT_DIGITS = 8
 _OPERATION_NAMES = {int(operation): operation.name.lower() for operation in Operation}
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory, as given to serve --data.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")]
 
 
 @inspect.command("journal")
 def journal(
     directory: Directory,
     first: Annotated[int, typer.Option("--from", min=0, metavar="OP", help="The first op to show.")] = 0,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="How many entries to show; 0 shows all.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=0, help="How many entries to show; 0 shows all.")
+    ] = 50,
     as_json: AsJson = False,
 ) -> None:
     """Verify the log and list its entries.

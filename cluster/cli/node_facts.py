@@ -151,7 +151,7 @@ def snapshot_file(
     compression: Annotated[
         Compression, typer.Option("--compression", help="How to compress it.")
     ] = Compression.DEFLATED,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write the diagnostics archive of the node, a ZIP file.
 

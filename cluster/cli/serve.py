@@ -60,7 +60,7 @@ CertificateOption = Annotated[
 KeyOption = Annotated[
     Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of that certificate, PEM, not encrypted.")
 ]
-LevelOption = Annotated[str, typer.Option("--log-level", help="DEBUG, INFO, WARNING or ERROR.")]
+LevelOption = Annotated[str, typer.Option("--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")]
 
 
 def serve(

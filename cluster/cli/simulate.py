@@ -27,10 +27,11 @@ def simulate(  # noqa: PLR0917 - each is an option of the command line.
         str, typer.Option("--seeds", "-s", metavar="N|A..B", help="How many seeds, from 0 on; or from A up to B.")
     ] = "100",
     replicas: Annotated[
-        int, typer.Option("--replicas", "-r", min=1, max=REPLICAS_MAX, help="Members of each cluster.")
+        int, typer.Option("--replicas", "-r", metavar="N", min=1, max=REPLICAS_MAX, help="Members of each cluster.")
     ] = 3,
     operations: Annotated[
-        int, typer.Option("--operations", "-n", min=1, help="What the clients of a cluster ask for, together.")
+        int,
+        typer.Option("--operations", "-n", metavar="N", min=1, help="What the clients of a cluster ask for, together."),
     ] = 300,
     hours: Annotated[
         float | None,
@@ -41,12 +42,15 @@ def simulate(  # noqa: PLR0917 - each is an option of the command line.
         typer.Option("--faults", "-f", metavar="LIST", help=f"all, none, or some of: {_FAULTS}."),
     ] = "all",
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Processes; as many as there are processors.")
+        int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes; as many as there are processors.")
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option("--trace", "-t", help="Write there what happened, seed by seed, good ones included.")
+        Path | None,
+        typer.Option(
+            "--trace", "-t", metavar="FILE", help="Write there what happened, seed by seed, good ones included."
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="The summary as JSON.")] = False,
 ) -> None:
     """Simulate whole clusters with clients and faults, each from its seed, and judge every one.
 

@@ -36,14 +36,18 @@ _CURRENT: Final = SecretSource(
 NewUserName = Annotated[str, typer.Argument(metavar="NAME", help="The new name, 3 to 50 bytes.")]
 NewPassword = Annotated[
     str | None,
-    typer.Option(_NEW.option, envvar=_NEW.variable, show_default=False, help="The new password, 3 to 100 bytes."),
+    typer.Option(
+        _NEW.option, metavar="TEXT", envvar=_NEW.variable, show_default=False, help="The new password, 3 to 100 bytes."
+    ),
 ]
 NewPasswordFile = Annotated[
     str | None, typer.Option(f"{_NEW.option}-file", metavar="FILE", help="A file with the new password; - is stdin.")
 ]
 CurrentPassword = Annotated[
     str | None,
-    typer.Option(_CURRENT.option, envvar=_CURRENT.variable, show_default=False, help="The password until now."),
+    typer.Option(
+        _CURRENT.option, metavar="TEXT", envvar=_CURRENT.variable, show_default=False, help="The password until now."
+    ),
 ]
 CurrentPasswordFile = Annotated[
     str | None,
@@ -94,7 +98,9 @@ def create_user(  # noqa: PLR0917 - each is an option of the command line.
     name: NewUserName,
     new_password: NewPassword = None,
     new_password_file: NewPasswordFile = None,
-    inactive: Annotated[bool, typer.Option("--inactive", help="It may not log in until it is activated.")] = False,
+    inactive: Annotated[
+        bool, typer.Option("--inactive", metavar="", help="It may not log in until it is activated.")
+    ] = False,
     everywhere: Global = None,
     stream: OfStreams = None,
     permissions_file: Annotated[
@@ -130,7 +136,7 @@ def update_user(
     user: UserName,
     name: Annotated[str | None, typer.Option("--name", "-n", metavar="NAME", help="Its new name.")] = None,
     active: Annotated[
-        bool | None, typer.Option("--active/--inactive", show_default=False, help="Whether it may log in.")
+        bool | None, typer.Option("--active/--inactive", metavar="", show_default=False, help="Whether it may log in.")
     ] = None,
 ) -> None:
     """Rename a user, or let it log in or not; what is not named stays.
