@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from pykka import ActorDeadError, ActorRegistry
 from pykka._envelope import Envelope
@@ -27,10 +27,20 @@ class Supervisor(Protocol):
         ...
 
 
+DESCRIBED_MAX: Final = 1_000
+
+
 def describe_error(error: BaseException) -> str:
-    """The exception in one line, with the place it was raised: an assertion often has no other words."""
+    """The exception in one line, with the place it was raised: an assertion often has no other words. Its text is cut at
+    `DESCRIBED_MAX` characters, and one that raises while it is made is left out: it may not be ours.
+    """
     frames = traceback.extract_tb(error.__traceback__)
-    text = str(error)
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001
+        text = "it cannot say what it is"
+    if len(text) > DESCRIBED_MAX:
+        text = f"{text[:DESCRIBED_MAX]}... of {len(text)} characters"
     described = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if not frames:
         return described

@@ -16,7 +16,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
-from levrier.actors.plugins.api import Context, Notice, Plugin, Role
+from levrier.actors.plugins.api import Context, Notice, Plugin, Role, TooMany
 from levrier.actors.plugins.messages import CommittedCatalogue
 from levrier.actors.plugins.questions import Catalogue
 from levrier.persistence.errors import StorageError
@@ -234,8 +234,11 @@ class PartitionReconciler(Plugin[Settings]):
             return
         if self._present is None or now - self._listed_at > RELIST_NANOS:
             self._done_at = -1
+        try:
+            ctx.query(Catalogue(unless_revision=self._done_at), self._on_catalogue)
+        except TooMany:
+            return  # So many commits in a second: the next tick looks at what they came to.
         self._is_asking = True
-        ctx.query(Catalogue(unless_revision=self._done_at), self._on_catalogue)
 
     def _on_catalogue(self, ctx: Context, catalogue: CommittedCatalogue | None) -> None:
         self._is_asking = False

@@ -110,8 +110,11 @@ class RevocationCompleter(Plugin[Settings]):
 
     def _look(self, ctx: Context) -> None:
         if ctx.is_leader and not self._is_asking and len(self._under_way) < PASS_MAX:
+            try:
+                ctx.query(PendingRevocations(limit=PASS_MAX), self._on_pending)
+            except TooMany:
+                return  # So many joined in a second: the next tick looks.
             self._is_asking = True
-            ctx.query(PendingRevocations(limit=PASS_MAX), self._on_pending)
 
     def _on_pending(self, ctx: Context, pending: tuple[PendingRevocation, ...]) -> None:
         self._is_asking = False

@@ -8,7 +8,8 @@ import pytest
 from loguru import logger
 
 from levrier.actors.runtime import FatalReason, Probe, ThreadedRuntime
-from levrier.actors.runtime.attempts import attempt
+from levrier.actors.runtime.attempts import TRACEBACK_MAX, attempt
+from levrier.actors.runtime.cell import DESCRIBED_MAX
 from levrier.actors.runtime.threaded import EXPENDABLE_SECONDS
 from tests.actors.runtime.actors import Do, Event, Worker
 
@@ -29,6 +30,40 @@ def test_an_attempt_tells_what_was_raised_whatever_it_was(error: BaseException) 
         raise error
 
     assert type(error).__name__ in attempt(act, whose="x")
+
+
+class Mute(Exception):
+    """Raises while it is asked what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("twice")
+
+
+def test_an_exception_that_raises_when_it_is_shown_is_told_all_the_same() -> None:
+    def act() -> None:
+        raise Mute
+
+    assert attempt(act, whose="x").startswith("Mute: it cannot say what it is (")
+
+
+def test_an_exception_with_a_text_without_end_is_told_and_logged_in_part() -> None:
+    """What is told is kept for status, and what is logged goes to the disk."""
+
+    def act() -> None:
+        raise ValueError("x" * 10_000_000)
+
+    logged: list[str] = []
+    logger.enable("levrier")
+    sink = logger.add(logged.append, format="{message}")
+    try:
+        told = attempt(act, whose="x")
+    finally:
+        logger.remove(sink)
+    assert len(told) < 2 * DESCRIBED_MAX
+    assert "... of 10000000 characters" in told
+    [line] = logged
+    assert "in act" in line
+    assert len(line) < 2 * TRACEBACK_MAX
 
 
 def test_an_attempt_that_raises_nothing_says_nothing() -> None:

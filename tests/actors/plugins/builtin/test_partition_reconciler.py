@@ -22,6 +22,7 @@ from levrier.actors.plugins.builtin.partition_reconciler import (
     What,
     is_loud,
 )
+from levrier.actors.plugins.limits import QUESTIONS_PER_SECOND_MAX
 from levrier.actors.plugins.testing import PluginHarness
 from levrier.persistence.errors import IoFailed
 from levrier.persistence.partition_directories import PartitionKey
@@ -157,6 +158,24 @@ def test_a_commit_that_shapes_the_catalogue_makes_it_look() -> None:
     node.plugin.clock.advance(timedelta(seconds=1))
     node.plugin.plugin.on_commit(node.plugin.context, None)  # type: ignore[arg-type]
     node.plugin.take_question()
+
+
+def test_more_commits_in_a_second_than_it_may_ask_about_wait_for_the_next_tick() -> None:
+    """It looks as often as a plugin may, and does not end with an exception over the rest."""
+    node = Node()
+    node.catalogue(1, tick=False)
+    reconciler = node.plugin.plugin
+    assert isinstance(reconciler, PartitionReconciler)
+    looks = 0
+    for revision in range(2, 2 + 2 * QUESTIONS_PER_SECOND_MAX):
+        node.plugin.clock.advance(timedelta(milliseconds=2))
+        reconciler.on_commit(node.plugin.context, None)  # type: ignore[arg-type]
+        if node.plugin.questions:
+            looks += 1
+            node.plugin.take_question().answer(Catalogue(revision, ()))
+    assert QUESTIONS_PER_SECOND_MAX <= looks < 2 * QUESTIONS_PER_SECOND_MAX
+    node.catalogue(200, A)
+    assert node.disk.present == {A}
 
 
 def test_the_disk_is_looked_at_again_after_a_minute_whatever_the_revision() -> None:

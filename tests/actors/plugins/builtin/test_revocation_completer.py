@@ -13,6 +13,7 @@ from levrier.actors.plugins.builtin.revocation_completer import (
     Settings,
     is_complete,
 )
+from levrier.actors.plugins.limits import QUESTIONS_PER_SECOND_MAX
 from levrier.actors.plugins.messages import PendingRevocation
 from levrier.actors.plugins.testing import EPOCH_MICROS, PluginHarness
 
@@ -83,6 +84,22 @@ def test_a_new_leader_looks_at_once_and_a_follower_never() -> None:
     plugin.assert_no_question()
     plugin.lead()
     plugin.take_question()
+
+
+def test_more_that_join_in_a_second_than_it_may_ask_about_wait_for_the_next_tick() -> None:
+    """It looks as often as a plugin may, and does not end with an exception over the rest."""
+    plugin = harness()
+    completer = plugin.plugin
+    assert isinstance(completer, RevocationCompleter)
+    looks = 0
+    for _ in range(2 * QUESTIONS_PER_SECOND_MAX):
+        completer.on_commit(plugin.context, None)
+        if plugin.questions:
+            looks += 1
+            plugin.take_question().answer(())
+    assert 0 < looks < 2 * QUESTIONS_PER_SECOND_MAX
+    plugin.advance(timedelta(seconds=1))
+    look(plugin)
 
 
 def test_the_completion_names_everything_and_goes_under_an_id_of_its_target() -> None:
