@@ -308,9 +308,15 @@ class Node:
             return TcpTransport(loop=self._runtime.loop, host=address.host, port=address.port, tls=tls)
         except OSError as error:
             raise BootRefused(
-                f"cannot listen on {address}: {_bind_reason(error)}; choose another --listen, or port 0 for a free one",
-                ExitStatus.IN_USE,
+                f"cannot listen on {address}: {_bind_reason(error)}; {self._way_out()}", ExitStatus.IN_USE
             ) from error
+
+    def _way_out(self) -> str:
+        if self.config.replica_count > 1:
+            return (
+                f"name an address of this machine in cluster.nodes for replica {self.config.replica}, or with --listen"
+            )
+        return "choose another --listen, or port 0 for a free one"
 
     def _listen_for_replicas(self) -> ReplicaTcpTransport:
         try:
@@ -354,7 +360,7 @@ class Node:
 def _bind_reason(error: OSError) -> str:
     """The text of a bind is asyncio's and repeats the address; an unknown host has no number that has a text."""
     known = error.errno is not None and error.errno > 0
-    return os.strerror(error.errno or 0) if known else str(error.strerror)
+    return os.strerror(error.errno or 0) if known else str(error.strerror).partition(" (while attempting")[0]
 
 
 def within_file_limit(config: NodeConfig) -> NodeConfig:

@@ -12,7 +12,7 @@ from levrier.cluster.bench import BenchSettings, Load, run_bench
 from levrier.cluster.boot import BootRefused
 from levrier.cluster.client import Client
 from levrier.cluster.client_errors import IggyError
-from levrier.cluster.config import LinkSecurity, Member, NodeConfig, RootUser
+from levrier.cluster.config import Address, LinkSecurity, Member, NodeConfig, RootUser
 from levrier.cluster.node import Node
 from levrier.wire.codes import ErrorCode
 from tests.actors.bus.tls_identity import CERTIFICATE, KEY
@@ -194,6 +194,15 @@ def test_a_directory_of_another_member_is_refused(three: ThreeNodes) -> None:
     foreign = replace(three.config_of(three.members[1]), data=three.data / "node-2")
     with pytest.raises(BootRefused, match=r"replica_id.*2.*1"):
         Node(foreign)
+
+
+def test_a_member_that_is_listed_elsewhere_is_told_where_to_correct_it(three: ThreeNodes) -> None:
+    """RFC 5737: 192.0.2.77 is nobody's."""
+    config = replace(three.config_of(three.members[1]), listen=Address(host="192.0.2.77", port=three.members[1].tcp))
+    with pytest.raises(BootRefused) as refused:
+        Node(config)
+    assert str(refused.value).startswith("cannot listen on 192.0.2.77:")
+    assert "; name an address of this machine in cluster.nodes for replica 1, or with --listen" in str(refused.value)
 
 
 def test_a_replica_port_that_is_taken_is_told(three: ThreeNodes) -> None:
