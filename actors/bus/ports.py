@@ -28,7 +28,7 @@ class Transport(Protocol):
     def start(self, sink: Sink) -> None:
         """Begin to accept. Called once, in the thread of the Bus actor."""
 
-    def write(self, connection: int, data: bytes) -> bool:
+    def write(self, connection: int, data: bytes, /) -> bool:
         """Send bytes. False when more than the write limit waits for the peer: `write_resumed` follows once it left."""
 
     def pause_reading(self, connection: int) -> None:
@@ -37,7 +37,7 @@ class Transport(Protocol):
     def resume_reading(self, connection: int) -> None:
         """Take bytes again."""
 
-    def close(self, connection: int, *, abort: bool) -> None:
+    def close(self, connection: int, /, *, abort: bool) -> None:
         """Close the connection, after what was written has left unless `abort`. `closed` follows."""
 
     def stop(self) -> None:
@@ -63,10 +63,10 @@ class ReplicaTransport(Protocol):
     def dial(self, replica: int, host: str, port: int) -> None:
         """Connect; the host is resolved now. Exactly one of `dialled` and `dial_failed` follows."""
 
-    def write(self, link: int, data: bytes) -> bool:
+    def write(self, link: int, data: bytes, /) -> bool:
         """Send bytes. False when more than the write limit waits for the peer: `write_resumed` follows once it left."""
 
-    def close(self, link: int, *, abort: bool) -> None:
+    def close(self, link: int, /, *, abort: bool) -> None:
         """Close the link, after what was written has left unless `abort`. `closed` may follow."""
 
     def stop(self) -> None:

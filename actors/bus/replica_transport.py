@@ -5,22 +5,15 @@ member that moved is found again. A link whose other end is gone without a word 
 bytes and unanswered probes end it after about ten seconds.
 """
 
-from __future__ import annotations
-
 import asyncio
-import itertools
 import socket
 import ssl
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from levrier.actors.bus.ports import ReplicaSink
+from levrier.actors.bus.sockets import BACKLOG, SocketListener, SocketProtocol
 from levrier.actors.bus.tls_door import TlsDoor
-from levrier.actors.bus.transport import BACKLOG, SocketProtocol, stop_listening
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from levrier.actors.bus.ports import ReplicaSink
 
 DIAL_SECONDS: Final = 2.0
 TLS_HANDSHAKE_SECONDS: Final = 3.0
@@ -49,47 +42,28 @@ class ReplicaTls:
             assert context.minimum_version is ssl.TLSVersion.TLSv1_3, "links speak TLS 1.3"
 
 
-class ReplicaTcpTransport:
+class ReplicaTcpTransport(SocketListener[ReplicaSink]):
     """Links to other replicas over TCP. Satisfies `ReplicaTransport`."""
 
     def __init__(self, *, loop: asyncio.AbstractEventLoop, host: str, port: int, tls: ReplicaTls | None = None) -> None:
         """Bind and listen. Raises OSError when the address cannot be had."""
-        self._loop = loop
+        super().__init__(loop=loop, host=host, port=port)
         self._tls = tls
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-        self._listener.setblocking(False)
-        self._host, self._port = self._listener.getsockname()[:2]
-        self._numbers = itertools.count(1)
-        self._protocols: dict[int, SocketProtocol] = {}
         self._dials: dict[int, asyncio.Task[None]] = {}
-        self._sink: ReplicaSink | None = None
-        self._server: asyncio.Server | None = None
         self._door: TlsDoor | None = None
-        self._starting: asyncio.Task[None] | None = None
-        self._stopped = False
 
-    @property
-    def address(self) -> tuple[str, int]:
-        """Host and port that are listened on."""
-        return self._host, self._port
+    def dial(self, replica: int, host: str, port: int) -> None:
+        """Connect to that member."""
+        assert replica not in self._dials, "one dial at a time"
+        self._dials[replica] = self._loop.create_task(self._connect(replica, host, port))
 
-    @property
-    def secure(self) -> bool:
-        """Whether links run over TLS."""
-        return self._tls is not None
+    def dialled(self, replica: int) -> None:
+        """The dial to that member is over, for it has a link. For the protocol objects."""
+        self._dials.pop(replica, None)
 
-    @property
-    def connections(self) -> int:
-        """How many sockets are open."""
-        return len(self._protocols)
-
-    def start(self, sink: ReplicaSink) -> None:
-        """Begin to accept."""
-        assert self._sink is None, "a transport starts once"
-        self._sink = sink
+    def _accept(self) -> None:
         if self._tls is None:
-            self._starting = self._loop.create_task(self._serve())
+            super()._accept()
             return
         self._door = TlsDoor(
             loop=self._loop,
@@ -101,61 +75,13 @@ class ReplicaTcpTransport:
         )
         self._door.open()
 
-    def dial(self, replica: int, host: str, port: int) -> None:
-        """Connect to that member."""
-        assert replica not in self._dials, "one dial at a time"
-        self._dials[replica] = self._loop.create_task(self._connect(replica, host, port))
-
-    def write(self, link: int, data: bytes) -> bool:
-        """Send bytes. False while too much waits for the peer."""
-        protocol = self._protocols.get(link)
-        return protocol is None or protocol.write(data)
-
-    def close(self, link: int, *, abort: bool) -> None:
-        """Close the link, after what was written has left unless `abort`."""
-        protocol = self._protocols.get(link)
-        if protocol is not None:
-            protocol.close(abort=abort)
-
-    def stop(self) -> None:
-        """Accept and dial no more and close every link. One that was never started may be stopped from any thread."""
-        if self._stopped:
-            return
-        self._stopped = True
-        self._sink = None
-        if self._starting is not None:
-            self._starting.cancel()
+    def _stop_accepting(self) -> None:
+        """Nor dial any more."""
         for task in self._dials.values():
             task.cancel()
         if self._door is not None:
             self._door.close()
-        stop_listening(self._loop, self._server, self._listener)
-        for protocol in list(self._protocols.values()):
-            protocol.end()
-        self._protocols.clear()
-
-    @property
-    def sink(self) -> ReplicaSink | None:
-        """Whom to tell; nobody after `stop`."""
-        return self._sink
-
-    def admit(self, protocol: SocketProtocol) -> int:
-        """Number a new link. For the protocol objects."""
-        number = next(self._numbers)
-        self._protocols[number] = protocol
-        return number
-
-    def release(self, number: int) -> None:
-        """A link is gone. For the protocol objects."""
-        self._protocols.pop(number, None)
-
-    def after(self, seconds: float, action: Callable[[], None]) -> asyncio.TimerHandle:
-        """Do something later. For the protocol objects."""
-        return self._loop.call_later(seconds, action)
-
-    def dialled(self, replica: int) -> None:
-        """The dial to that member is over, for it has a link. For the protocol objects."""
-        self._dials.pop(replica, None)
+        super()._stop_accepting()
 
     async def _serve(self) -> None:
         self._server = await self._loop.create_server(lambda: _LinkProtocol(self), sock=self._listener, backlog=BACKLOG)

@@ -50,8 +50,10 @@ WORLD = {"threading", "asyncio", "socket", "time", "random", "os", "datetime", "
 MAY_KNOW = {
     "persistence/storage.py": {"os"},
     "persistence/simulated_storage.py": {"random"},
-    "actors/bus/transport.py": {"asyncio", "socket"},
+    "actors/bus/sockets.py": {"asyncio", "socket"},
+    "actors/bus/transport.py": {"asyncio"},
     "actors/bus/replica_transport.py": {"asyncio", "socket"},
+    "actors/bus/tls_door.py": {"asyncio", "socket"},
 }
 
 

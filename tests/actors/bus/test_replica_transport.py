@@ -46,6 +46,7 @@ class Member:
         self.watcher: Probe[bus.PeerEvent] = Probe("watcher")
         self.clients = TcpTransport(loop=self.runtime.loop, host="127.0.0.1", port=0)
         self.transport = ReplicaTcpTransport(loop=self.runtime.loop, host="127.0.0.1", port=port, tls=tls)
+        self.is_secure = tls is not None
         self.bus = self.runtime.address("bus")
 
     @property
@@ -57,7 +58,7 @@ class Member:
         """Start it as a member of the cluster that listens on these ports."""
         roster = [PeerAddress(replica=replica, host=host, port=port) for replica, port in enumerate(ports)]
         self.peers = Peers(
-            identity=identity(self.replica, members=len(ports), secret=secret, secure=self.transport.secure),
+            identity=identity(self.replica, members=len(ports), secret=secret, secure=self.is_secure),
             roster=roster,
             entropy=self.runtime.entropy,
             chance=self.runtime.random.random,
