@@ -41,11 +41,6 @@ class IoFailed(StorageError):
         self.call = call
         self.errno = error
 
-    @property
-    def out_of_space(self) -> bool:
-        """Whether freeing space is enough."""
-        return self.errno in {errno.ENOSPC, errno.EDQUOT}
-
 
 class FileMissing(IoFailed):
     """A file that should be read is not there."""

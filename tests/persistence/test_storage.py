@@ -279,7 +279,7 @@ def test_a_full_disk_refuses_growth_and_takes_it_again_when_freed() -> None:
     file.write(0, b"abcdefgh")
     with pytest.raises(IoFailed) as caught:
         file.write(6, b"wxyz")
-    assert caught.value.out_of_space
+    assert caught.value.errno == errno.ENOSPC
     assert "free space" in str(caught.value)
     assert file.read(0, 20) == b"abcdefwx"
     assert storage.free_space(ROOT) == 0
