@@ -26,11 +26,6 @@ class Identifier:
 
     value: int | str
 
-    @property
-    def is_numeric(self) -> bool:
-        """Whether the thing is named by its number."""
-        return isinstance(self.value, int)
-
     @classmethod
     def read(cls, reader: Reader, field: str = "identifier") -> Self:
         """Read an identifier at the cursor."""

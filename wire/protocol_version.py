@@ -16,17 +16,6 @@ def pack(major: int, minor: int, patch: int) -> int:
     return major << 20 | minor << 10 | patch
 
 
-def unpack(version: int) -> tuple[int, int, int]:
-    """The major, minor and patch numbers of a packed version."""
-    return version >> 20, version >> 10 & _PART_MAX, version & _PART_MAX
-
-
-def to_text(version: int) -> str:
-    """A packed version as people write it."""
-    major, minor, patch = unpack(version)
-    return f"{major}.{minor}.{patch}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolWindow:
     """The versions a node accepts: from `oldest` up to any patch of `newest`."""

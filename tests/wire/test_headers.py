@@ -18,7 +18,7 @@ from levrier.wire.headers import (
     ReplyHeader,
     RequestHeader,
 )
-from levrier.wire.protocol_version import WINDOW, ProtocolWindow, pack, to_text, unpack
+from levrier.wire.protocol_version import WINDOW, ProtocolWindow, pack
 from levrier.wire.routed import RoutedRequestHeader
 from tests.wire.strategies import u8, u32, u64, u128
 
@@ -326,8 +326,7 @@ def test_a_class_with_a_quick_constructor_keeps_its_signature() -> None:
 
 def test_versions_pack_into_one_number() -> None:
     assert pack(0, 11, 0) == 11264
-    assert unpack(11264) == (0, 11, 0)
-    assert to_text(pack(1, 2, 3)) == "1.2.3"
+    assert pack(1, 2, 3) == (1 << 20) + (2 << 10) + 3
 
 
 @pytest.mark.parametrize("parts", [(-1, 0, 0), (0, 1024, 0), (0, 0, 1024), (4096, 0, 0)])

@@ -23,8 +23,7 @@ def test_an_identifier_round_trips(identifier: Identifier) -> None:
 def test_the_two_forms_of_an_identifier() -> None:
     assert Identifier("prod").encode() == bytes.fromhex("020470726f64")
     assert Identifier(0).encode() == bytes.fromhex("010400000000")
-    assert Identifier(0).is_numeric
-    assert not Identifier("0").is_numeric
+    assert Identifier("0").encode() == bytes.fromhex("020130")
 
 
 def test_a_name_that_looks_like_a_number_is_a_name() -> None:
