@@ -25,7 +25,7 @@ from levrier.actors.bus.peers import (
     WriteLink,
 )
 from levrier.actors.bus.ports import ReplicaTransport
-from levrier.actors.consensus.messages import FrameReceived, PrepareReceived, RepairPrepareReceived
+from levrier.actors.consensus.messages import FrameReceived, FramesReceived, PrepareReceived, RepairPrepareReceived
 from levrier.actors.runtime import Recipient, Runtime
 from levrier.wire.state_digest import COMMAND as STATE_DIGEST
 
@@ -37,13 +37,13 @@ REFUSALS_LOGGED_MAX: Final = 8
 class ReplicaRoutes:
     """Who is told what arrives.
 
-    `consensus` gets prepares, repairs, and every control frame that no other recipient is named for, except the
-    extension frames 64 and 65 (decision D-34): those have no recipient but a named one. `watchers` are told of links,
+    `consensus` gets prepares, repairs, and every control frame that no other recipient is named for, those of one read as one
+    message, except the extension frames 64 and 65 (decision D-34): those have no recipient but a named one. `watchers` are told of links,
     `admissions` of peers whose frames are passed on from now on. With `admission` only MemberState of a peer is passed on until
     AdmitPeer says that it is a member of this very cluster.
     """
 
-    consensus: Recipient[PrepareReceived | RepairPrepareReceived | FrameReceived]
+    consensus: Recipient[PrepareReceived | RepairPrepareReceived | FrameReceived | FramesReceived]
     by_command: Mapping[int, Recipient[bus.ReplicaFrame]] = field(default_factory=dict)
     watchers: Sequence[Recipient[bus.PeerEvent]] = ()
     admissions: Sequence[Recipient[bus.PeerAdmitted]] = ()
@@ -78,6 +78,7 @@ class ReplicaSide:
         self._directory = wiring.directory
         self._waiting = ""
         self._admitted: set[int] = set()
+        self._for_consensus: list[PrepareReceived | RepairPrepareReceived | FrameReceived] = []
         if not wiring.routes.admission:
             self._admitted.update(peer.replica for peer in wiring.peers.report())
         self._executors: dict[type, Callable[[Any], None]] = {
@@ -231,10 +232,14 @@ class ReplicaSide:
     def _execute(self, effects: list[PeerEffect]) -> None:
         for effect in effects:
             self._executors[effect.__class__](effect)
+        gathered = self._for_consensus
+        if gathered:
+            self._for_consensus = []
+            self._routes.consensus.tell(gathered[0] if len(gathered) == 1 else FramesReceived(frames=tuple(gathered)))
 
     def _pass_prepare(self, message: PrepareReceived | RepairPrepareReceived) -> None:
         if message.sender in self._admitted:
-            self._routes.consensus.tell(message)
+            self._for_consensus.append(message)
         else:
             self._peers.nobody_takes(message.sender)
 
@@ -246,7 +251,7 @@ class ReplicaSide:
         if recipient is not None:
             recipient.tell(frame)
         elif frame.command < _EXTENSIONS or frame.command == STATE_DIGEST:
-            self._routes.consensus.tell(FrameReceived(header=frame.header, body=frame.body, sender=frame.sender))
+            self._for_consensus.append(FrameReceived(header=frame.header, body=frame.body, sender=frame.sender))
         else:
             self._peers.nobody_takes(frame.sender)
             logger.debug("nobody takes command {} of replica {}", frame.command, frame.sender)

@@ -88,6 +88,7 @@ class ConsensusActor(NodeActor):
         self._handlers.on(consensus.PrepareReceived, self._on_prepare)
         self._handlers.on(consensus.RepairPrepareReceived, self._on_repair_prepare)
         self._handlers.on(consensus.FrameReceived, self._on_frame)
+        self._handlers.on(consensus.FramesReceived, self._on_frames)
         self._handlers.on(journal_messages.Entries, self._on_entries)
         self._handlers.on(consensus.TransferAccepted, self._on_transfer_accepted)
         self._handlers.on(consensus.TransferFailed, self._on_transfer_failed)
@@ -201,6 +202,9 @@ class ConsensusActor(NodeActor):
 
     def _on_frame(self, message: consensus.FrameReceived) -> None:
         self._execute(self._replica.on_frame(message.header, message.body))
+
+    def _on_frames(self, message: consensus.FramesReceived) -> None:
+        self._execute(self._replica.on_frames(message.frames))
 
     def _on_entries(self, message: journal_messages.Entries) -> None:
         self._execute(self._replica.on_entries(message.prepares))

@@ -167,6 +167,13 @@ class FrameReceived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FramesReceived:
+    """Several that came together, in the order of the link: a peer that is loaded sends many at a time."""
+
+    frames: tuple[PrepareReceived | RepairPrepareReceived | FrameReceived, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatusQuery:
     """How does this replica stand? Answered by bus.NodeStatus."""
 
@@ -299,6 +306,7 @@ Command = (
     | PrepareReceived
     | RepairPrepareReceived
     | FrameReceived
+    | FramesReceived
     | Entries
     | TransferAccepted
     | TransferFailed

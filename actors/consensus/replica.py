@@ -31,7 +31,16 @@ from levrier.actors.consensus import (
     view_change,
 )
 from levrier.actors.consensus.effects import Effect, Note, Report, Severity, TellTransfer
-from levrier.actors.consensus.messages import InstallReady, LogPosition, StandingWanted, SubmitOwn, Verdict
+from levrier.actors.consensus.messages import (
+    FrameReceived,
+    InstallReady,
+    LogPosition,
+    PrepareReceived,
+    RepairPrepareReceived,
+    StandingWanted,
+    SubmitOwn,
+    Verdict,
+)
 from levrier.actors.consensus.state import (
     Owed,
     ReadPurpose,
@@ -201,8 +210,7 @@ class Replica:
         """A live prepare came."""
         if not self._state.born:
             return []
-        if self._believes(prepare.header.view, None):
-            backup.receive_prepare(self._state, prepare)
+        self._take_prepare(prepare)
         return self._done()
 
     def on_repair_prepare(self, prepare: Prepare) -> list[Effect]:
@@ -214,6 +222,31 @@ class Replica:
 
     def on_frame(self, header: ControlHeader, body: bytes) -> list[Effect]:
         """A control frame came; its `replica` is the sender."""
+        self._judge_frame(header, body)
+        return self._done()
+
+    def on_frames(self, frames: Sequence[PrepareReceived | RepairPrepareReceived | FrameReceived]) -> list[Effect]:
+        """These came together. Each is taken as if it had come alone; what has to be done about all is handed back at once."""
+        state = self._state
+        if not state.born:
+            return []
+        for frame in frames:
+            match frame:
+                case FrameReceived():
+                    self._judge_frame(frame.header, frame.body)
+                case PrepareReceived():
+                    self._take_prepare(frame.prepare)
+                case RepairPrepareReceived():
+                    repair.receive_repair_prepare(state, frame.prepare)
+            if state.owed or state.status is Status.VIEW_CHANGE:
+                self._resume()
+        return self._done()
+
+    def _take_prepare(self, prepare: Prepare) -> None:
+        if self._believes(prepare.header.view, None):
+            backup.receive_prepare(self._state, prepare)
+
+    def _judge_frame(self, header: ControlHeader, body: bytes) -> None:
         state = self._state
         assert header.replica != state.config.replica
         assert header.replica < state.config.replica_count
@@ -221,7 +254,6 @@ class Replica:
             digests.receive(state, header, body)
         elif state.born and self._believes(header.view, header.replica):
             self._take_frame(header, body)
-        return self._done()
 
     def _believes(self, view: int, sender: int | None) -> bool:
         """Whether a view may be made anything of. One that is far above is not, until so many members have spoken of it

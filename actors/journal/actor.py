@@ -10,7 +10,7 @@ Refuses to know views, quorums and what an entry means; a slot collision is a fa
 """
 
 from collections import deque
-from typing import Final
+from typing import ClassVar, Final
 
 from loguru import logger
 
@@ -44,6 +44,8 @@ class JournalActor(NodeActor):
     With `pause_milliseconds` 0 the next step of a drain is told at once. With an `archive`, what a drain removes is kept there
     first, and is still read; `acknowledgements` is told how much that is.
     """
+
+    batch_end_waits: ClassVar[bool] = True
 
     def __init__(
         self,

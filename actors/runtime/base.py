@@ -69,6 +69,8 @@ class NodeActor(pykka.ThreadingActor):
     """Base of all actors. Subclasses implement `receive` and give `name` and `runtime` on."""
 
     failure_policy: ClassVar[FailurePolicy] = FailurePolicy.NODE_DOWN
+    batch_end_waits: ClassVar[bool] = False
+    """Whether the batch end waits for a disk: that of the other actors of the thread comes first."""
 
     def __init__(self, *, name: str, runtime: Runtime) -> None:
         super().__init__()

@@ -106,6 +106,7 @@ class Cell:
         "name",
         "receive",
         "supervisor",
+        "waits",
     )
 
     def __init__(
@@ -116,6 +117,7 @@ class Cell:
         self.actor = actor
         self.receive = receive
         self.batches = actor is not None and actor.batches
+        self.waits = actor is not None and actor.batch_end_waits
         self.envelopes = Envelopes(self)
         self.alive = True
         self.ended = False

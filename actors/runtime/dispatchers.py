@@ -166,15 +166,25 @@ class Dispatcher(abc.ABC):
                 slot.cell.batch_open = True
                 open_batches[slot.cell] = None
         if open_batches:
-            if self._to_rouse:
-                self._rouse_others()  # The end of a batch may wait for a disk.
-            for cell in open_batches:
-                cell.end_batch()
-            open_batches.clear()
+            self._end_batches()
         if self._timers:
             self._fire_timers()
         if self._to_rouse:
             self._rouse_others()
+
+    def _end_batches(self) -> None:
+        """Those that wait for a disk last, so that what is to be sent is sent, and who is to be woken is woken, before."""
+        waiting: list[Cell] = []
+        for cell in self._open_batches:
+            if cell.waits:
+                waiting.append(cell)
+            else:
+                cell.end_batch()
+        if self._to_rouse and waiting:
+            self._rouse_others()
+        for cell in waiting:
+            cell.end_batch()
+        self._open_batches.clear()
 
     def _fire_timers(self) -> None:
         now = time.monotonic_ns()

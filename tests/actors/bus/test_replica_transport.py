@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,9 +21,10 @@ from levrier.actors.bus.peers import LinkLimits, Peers
 from levrier.actors.bus.replica_side import ReplicaRoutes, ReplicaWiring
 from levrier.actors.bus.replica_transport import TLS_HANDSHAKES_MAX, ReplicaTcpTransport, ReplicaTls
 from levrier.actors.bus.transport import TcpTransport
-from levrier.actors.consensus.messages import PrepareReceived
+from levrier.actors.consensus.messages import FramesReceived, PrepareReceived
 from levrier.actors.runtime import FatalReason, Probe, ThreadedRuntime
 from levrier.wire.handshake import Handshake, HandshakeStatus
+from levrier.wire.prepare import Prepare
 from tests.actors.bus import tls_identity
 from tests.actors.bus.link_rig import SECRET, dialer, extension, heartbeat, identity, prepare
 from tests.actors.bus.rig import SETTINGS
@@ -42,6 +44,7 @@ class Member:
             use_uvloop=use_uvloop,
         )
         self.consensus: Probe[Any] = Probe("consensus")
+        self.received: deque[object] = deque()
         self.acknowledgements: Probe[bus.ReplicaFrame] = Probe("acknowledgements")
         self.watcher: Probe[bus.PeerEvent] = Probe("watcher")
         self.clients = TcpTransport(loop=self.runtime.loop, host="127.0.0.1", port=0)
@@ -104,12 +107,19 @@ class Member:
             found.append(event.replica)
         return sorted(found)
 
-    def op(self) -> int:
-        """The op of the prepare that Consensus is told next."""
-        self.consensus.wait()
-        received = self.consensus.take()
+    def prepare(self) -> Prepare:
+        """The prepare that Consensus is told next, alone or with others that came in the same read."""
+        if not self.received:
+            self.consensus.wait()
+            told = self.consensus.take()
+            self.received.extend(told.frames if isinstance(told, FramesReceived) else [told])
+        received = self.received.popleft()
         assert isinstance(received, PrepareReceived)
-        return received.prepare.header.op
+        return received.prepare
+
+    def op(self) -> int:
+        """The op of that prepare."""
+        return self.prepare().header.op
 
     def send(self, target: int, frame: bytes) -> None:
         """Have it send a frame."""
@@ -167,8 +177,7 @@ def test_two_members_link_up_and_speak_both_ways(*, secret: LinkSecret | None, u
         large = prepare(op=1, body=bytes(range(256)) * 20_000)
         nodes[0].send(1, large)
         nodes[0].send(1, prepare(op=2))
-        nodes[1].consensus.wait(2)
-        assert nodes[1].consensus.take().prepare.frame == large
+        assert nodes[1].prepare().frame == large
         assert nodes[1].op() == 2
         nodes[1].send(0, prepare(op=3, replica=1))
         assert nodes[0].op() == 3

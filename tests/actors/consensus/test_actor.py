@@ -10,7 +10,7 @@ from levrier.actors.client_table import messages as client_table
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.consensus.actor import ConsensusActor
 from levrier.actors.consensus.messages import LogPosition, Outcome, Verdict
-from levrier.actors.consensus.replica import Replica
+from levrier.actors.consensus.replica import VIEW_LEAP_MAX, Replica
 from levrier.actors.consensus.state import ReplicaConfig
 from levrier.actors.journal import messages as journal
 from levrier.actors.metadata import messages as metadata
@@ -235,6 +235,33 @@ def test_a_backup_among_probes() -> None:
     around.tell(consensus.PrepareReceived(prepare=second, sender=0))
     assert around.metadata.take() == metadata.Apply(prepare=first, reply_to=None)
     around.journal.take()
+    around.assert_silent()
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["alone", "together"])
+def test_prepares_that_come_together_are_taken_as_if_each_came_alone(*, together: bool) -> None:
+    around = Neighbourhood(replica=member(1))
+    chain = sealed_chain(from_op=1, to_op=3)
+    frames = tuple([consensus.PrepareReceived(prepare=prepare, sender=0) for prepare in chain])
+    around.tell(*([consensus.FramesReceived(frames=frames)] if together else frames))
+    assert around.journal.take_all() == [journal.Append(prepare=prepare, view=0) for prepare in chain]
+    around.tell(consensus.Appended(positions=tuple([position(prepare) for prepare in chain])))
+    told = around.replicas.take_all()
+    assert [each.frame for each in told if each.replica == 2] == [prepare.frame for prepare in chain]
+    assert [each.frame[60] for each in told if each.replica == 0] == [7, 7, 7]
+    committed = chain[-1].header.commit
+    assert around.metadata.take_all() == [metadata.Apply(prepare=each, reply_to=None) for each in chain[:committed]]
+    around.assert_silent()
+
+
+def test_a_far_view_among_frames_that_come_together_is_not_believed() -> None:
+    """What a frame may not do alone, it may not do in company."""
+    replica = member(1)
+    around = Neighbourhood(replica=replica)
+    far = StartViewChangeHeader(cluster=77, group=METADATA_GROUP, replica=0, view=VIEW_LEAP_MAX + 1)
+    frame = consensus.FrameReceived(header=far, body=b"", sender=0)
+    around.tell(consensus.FramesReceived(frames=(frame, frame)))
+    assert replica.state.view == 0
     around.assert_silent()
 
 

@@ -246,6 +246,28 @@ def test_a_batch_is_bounded(node: Node, name: str) -> None:
     assert sum(sizes) == 3 * BATCH_MAX
 
 
+def test_the_batch_end_that_waits_for_a_disk_comes_last() -> None:
+    """What the others of the thread have to send is on its way meanwhile."""
+
+    class Writer(Batcher):
+        batch_end_waits = True
+
+        def on_batch_end(self) -> None:
+            self._log.tell(Event(what="synced"))
+
+    log = Probe[Event]()
+    runtime = ThreadedRuntime("n", arrangement={"disk": "io", "bus": "io"}, on_failure=lambda _reason: None)
+    Writer.start(name="disk", runtime=runtime, log=log)
+    Batcher.start(name="bus", runtime=runtime, log=log)
+    runtime.address("disk").tell(note(1))
+    runtime.address("bus").tell(note(2))
+    runtime.start()
+    runtime.stop()
+
+    seen = [event.what for event in log.take_all() if event.what in ("synced", "batch end")]
+    assert seen == ["batch end", "synced"]
+
+
 def test_an_actor_that_got_nothing_has_no_batch_end(node: Node) -> None:
     Batcher.start(name="first", runtime=node.runtime, log=node.log)
     Worker.start(name="second", runtime=node.runtime, log=node.log)
