@@ -242,8 +242,8 @@ BEYOND: Final = (
         name="nack-what-is-held",
         rule="D-16: silence about an unproven entry, never a denial",
         file="actors/consensus/suffix.py",
-        before="            if slot > commit and slot not in silent:",
-        after="            if slot > commit:",
+        before="            if denies and slot > commit and slot not in silent:",
+        after="            if denies and slot > commit:",
         cases=(_CONSENSUS,),
     ),
     Mutant(
