@@ -222,5 +222,5 @@ def test_on_a_terminal_there_is_a_table_and_what_is_waited_for(cluster: DevClust
     assert "node 0 leads, view 0" in shown
     assert f"ready tcp={cluster.local.addresses[0]} nodes=3 " in shown
     assert "node 0: waiting for quorum: 1 of 3" in shown
-    assert re.search(r"^ +1 +- +127\.0\.0\.1:7001 .* no *$", shown, re.MULTILINE)
+    assert re.search(r"^ *1 +- +127\.0\.0\.1:7001 .* no *$", shown, re.MULTILINE)
     assert "Ctrl-C ends all of it" in shown
