@@ -66,6 +66,8 @@ class _Known:
     checkpoint: int = 0
     sequence: int = -1
     record: VsrState | None = None
+    booted_from: int = 0
+    """The op of the snapshot that the boot found durable: it may be newer than the superblock says (S-101)."""
 
 
 @dataclass(slots=True)
@@ -90,7 +92,7 @@ class InvariantChecker:
             _check_pipeline(each)
             _check_log(each)
             if record is not None:
-                _check_durable(each, record)
+                _check_durable(each, record, known.booted_from)
             self._check_committed(each, known)
             self._check_lead(each.state)
             if each.table is not None and self._calls % TABLE_CHECKS_EVERY == 0:
@@ -137,7 +139,7 @@ class InvariantChecker:
         stored = 0 if known is None or known.record is None else known.record.checkpoint_op
         if state.checkpoint.snapshot_op < stored:
             raise _broken(state, "I15", f"checkpoint {state.checkpoint.snapshot_op} after a boot", f"at least {stored}")
-        known = self._known[replica] = _Known(state)
+        known = self._known[replica] = _Known(state, booted_from=state.checkpoint.snapshot_op)
         return known
 
     def _check_committed(self, each: LiveReplica, known: _Known) -> None:
@@ -288,7 +290,7 @@ def _check_log(each: LiveReplica) -> None:
                 raise _broken(state, "I6", f"op {op} taken for durable", f"{header.checksum:#x} on the disk")
 
 
-def _check_durable(each: LiveReplica, record: VsrState) -> None:
+def _check_durable(each: LiveReplica, record: VsrState, booted_from: int) -> None:
     """I2, I15: the disk says what the replica believes it says; the log goes only after the snapshot has its place.
 
     An install is no checkpoint: the snapshot that it placed may be named by the superblock later (11, step 11).
@@ -297,9 +299,10 @@ def _check_durable(each: LiveReplica, record: VsrState) -> None:
     if gate.view_durable > record.view or gate.log_view_durable > record.log_view:
         found = f"({gate.view_durable}, {gate.log_view_durable}) taken for durable"
         raise _broken(state, "I2", found, f"({record.view}, {record.log_view}) as in the superblock")
-    if each.journal is not None and each.journal.snapshot_op > record.checkpoint_op:
+    placed = max(record.checkpoint_op, booted_from)
+    if each.journal is not None and each.journal.snapshot_op > placed:
         found = f"a log drained up to op {each.journal.snapshot_op}"
-        raise _broken(state, "I15", found, f"at most checkpoint {record.checkpoint_op}, which the superblock names")
+        raise _broken(state, "I15", found, f"at most checkpoint {placed}, which the superblock or the boot names")
 
 
 def _check_table(each: LiveReplica, table: ClientTable) -> None:

@@ -335,6 +335,13 @@ def test_a_log_that_goes_before_its_snapshot_has_its_place_is_found(three: Three
     three.check()
 
 
+def test_a_boot_from_a_snapshot_that_the_superblock_does_not_name_yet_is_none(three: Three) -> None:
+    """S-101: a crash in the middle of a checkpoint leaves that."""
+    three.members[1].replica = member(1, chain=three.story.prepares, commit=COMMIT, view=3, snapshot_op=2)
+    three.members[1].journal.set_snapshot_op(2)
+    three.check()
+
+
 def test_a_boot_with_an_older_checkpoint_is_found(three: Three) -> None:
     three.members[1].record(view=3, log_view=3, checkpoint_op=2)
     three.backup.checkpoint.snapshot_op = 2
