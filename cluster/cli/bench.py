@@ -79,6 +79,10 @@ def bench(  # noqa: PLR0917 - each is an option of the command line.
         timeout=asking.timeout,
         tls=asking.tls,
     )
+    _load(settings, tell=tell, asking=asking)
+
+
+def _load(settings: BenchSettings, *, tell: Tell, asking: Asking) -> None:
     try:
         with asyncio.Runner(loop_factory=lambda: new_event_loop(use_uvloop=True)) as runner:
             report = runner.run(run_bench(settings, tell=tell))

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.actors.runtime.threaded_node import Node
+
 
 @pytest.fixture
 def hasty_switching() -> Iterator[None]:
@@ -13,3 +15,11 @@ def hasty_switching() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    made = Node()
+    yield made
+    made.runtime.stop()
+    made.failures.assert_silent()
