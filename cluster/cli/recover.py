@@ -15,7 +15,7 @@ def recover(
         Path, typer.Argument(metavar="DIR", help="The data directory of a stopped member that learns.")
     ],
     loss_accepted: Annotated[
-        bool, typer.Option("--accept-loss", help="Yes: what only the lost disks held is given up for good.")
+        bool, typer.Option("--accept-loss", metavar="", help="Yes: what only the lost disks held is given up for good.")
     ] = False,
 ) -> None:
     """Let a member whose disk was lost vote without having learned. What only lost disks held is then gone.

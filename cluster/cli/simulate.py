@@ -35,7 +35,9 @@ def simulate(  # noqa: PLR0917 - each is an option of the command line.
     ] = 300,
     hours: Annotated[
         float | None,
-        typer.Option("--hours", min=0.01, help="Virtual hours of a slow story, instead of a number of operations."),
+        typer.Option(
+            "--hours", metavar="H", min=0.01, help="Virtual hours of a slow story, instead of a number of operations."
+        ),
     ] = None,
     faults: Annotated[
         str,
