@@ -190,8 +190,9 @@ class ScriptedClient:
         return self._finished and self.wish is None
 
     def hurry(self) -> None:
-        """Think no longer than it takes: the faults are over."""
+        """Think no longer than it takes, and fall silent no more: the faults are over."""
         self.habits = replace(self.habits, think_ms=min(self.habits.think_ms, HURRIED_MS))
+        self._silence_ms = 0
 
     def begin(self) -> None:
         """Log in somewhere, soon; or go on, when more was found to do."""
