@@ -4,12 +4,14 @@ from typing import Final
 
 from levrier.actors.client_table import snapshot as table_section
 from levrier.actors.client_table import transfer
+from levrier.actors.client_table.entries import SLOT_COUNT_MAX
 from levrier.actors.metadata.machine import MetadataMachine
 from levrier.actors.metadata.restore import SnapshotInvalid
 from levrier.persistence.snapshot import Snapshot
 from levrier.wire.errors import WireError
 
-_SLOTS_MIN: Final = 1
+_SLOTS_MIN: Final = SLOT_COUNT_MAX
+"""Room for whatever a table may hold: one of few slots would drop the fences of sessions that are gone."""
 
 
 class MetadataStateCodec:
