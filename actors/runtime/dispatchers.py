@@ -9,7 +9,8 @@ A dispatcher is woken only when it is idle. The consumer sets `idle` and then lo
 appends and then looks at `idle`. One of the two sees the other, so no wake-up is lost; one too many does no harm.
 
 A wake-up by an actor is sent when its dispatcher's turn ends, or after `WAKES_WITHIN` entries: whoever were woken earlier
-would only wait for the interpreter, which this thread holds, and be woken a second time to get it.
+would only wait for the interpreter, which this thread holds, and be woken a second time to get it. A thread that may let go
+for long in the middle of a turn, at the batch end of an actor that waits for a disk or in code that is not ours, wakes at once.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class Dispatcher(abc.ABC):
     def __init__(self, *, name: str, thread_name: str, host: DispatcherHost) -> None:
         self.name = name
         self.idle = False
+        self.may_wait = False
+        """Whether the handlers here may take long without holding the interpreter."""
         self.queue: deque[Entry] = deque()
         self.append = self.queue.append
         self._host = host
@@ -78,7 +81,7 @@ class Dispatcher(abc.ABC):
         """Make an idle dispatcher look at its mailbox, once the dispatcher that asks for it lets go. Callable from any thread."""
         self.idle = False
         asking = _running.dispatcher
-        if asking is None or asking is self:
+        if asking is None or asking is self or asking.may_wait:
             self.rouse()
         else:
             asking._rouse_later(self)
@@ -180,11 +183,14 @@ class Dispatcher(abc.ABC):
                 waiting.append(cell)
             else:
                 cell.end_batch()
-        if self._to_rouse and waiting:
-            self._rouse_others()
+        self._open_batches.clear()
+        if not waiting:
+            return
+        self._rouse_others()
+        may_wait, self.may_wait = self.may_wait, True
         for cell in waiting:
             cell.end_batch()
-        self._open_batches.clear()
+        self.may_wait = may_wait
 
     def _fire_timers(self) -> None:
         now = time.monotonic_ns()

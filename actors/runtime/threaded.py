@@ -96,6 +96,7 @@ class ThreadedRuntime:
         for dispatcher in self._arrangement.values():
             if dispatcher not in self._dispatchers:
                 self._dispatchers[dispatcher] = self._new_dispatcher(dispatcher, use_uvloop=use_uvloop)
+                self._dispatchers[dispatcher].may_wait = dispatcher in self._expendable
         assert self._dispatchers, "an arrangement names at least one actor"
         self._workers = [
             threading.Thread(target=self._work_off, name=f"levrier-{name}-worker-{index}", daemon=True)

@@ -100,3 +100,28 @@ def test_a_stop_leaves_behind_who_does_not_return_and_ends_all_others_properly()
     wake.set()
     alive[0].join(WAIT_SECONDS)
     assert not alive[0].is_alive(), "it ends by itself when its handler returns"
+
+
+def test_who_is_told_by_code_that_does_not_return_hears_it_at_once() -> None:
+    """What a plugin asked for before it went to sleep is done while it sleeps."""
+    log: Probe[Event] = Probe("log")
+    runtime = ThreadedRuntime(
+        "n",
+        arrangement={"core": "core", "stuck": "stuck"},
+        on_failure=lambda _reason: None,
+        expendable=("stuck",),
+    )
+    told, heard = threading.Event(), []
+
+    def tell_and_sleep() -> None:
+        runtime.address("core").tell(Do(action=told.set))
+        heard.append(told.wait(WAIT_SECONDS))
+
+    for name in ("core", "stuck"):
+        Worker.start(name=name, runtime=runtime, log=log)
+    runtime.start()
+    log.wait(2)
+    runtime.address("stuck").tell(Do(action=tell_and_sleep))
+    assert told.wait(WAIT_SECONDS)
+    runtime.stop()
+    assert heard == [True]

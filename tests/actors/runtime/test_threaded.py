@@ -238,6 +238,28 @@ def test_the_batch_end_that_waits_for_a_disk_comes_last() -> None:
     assert seen == ["batch end", "synced"]
 
 
+def test_whoever_is_told_at_such_a_batch_end_is_woken_before_it_is_over(node: Node) -> None:
+    """What a log says of one batch must not wait for the disk work behind it."""
+    handled: list[bool] = []
+
+    class Writer(Batcher):
+        batch_end_waits = True
+
+        def on_batch_end(self) -> None:
+            other = threading.Event()
+            node.runtime.address("first").tell(Do(action=other.set))
+            handled.append(other.wait(10))
+
+    Worker.start(name="first", runtime=node.runtime, log=node.log)
+    Writer.start(name="apart", runtime=node.runtime, log=node.log)
+    node.runtime.start()
+    node.runtime.address("apart").tell(note(1))
+    node.log.wait(3)
+    node.runtime.stop()
+
+    assert handled == [True]
+
+
 def test_an_actor_that_got_nothing_has_no_batch_end(node: Node) -> None:
     Batcher.start(name="first", runtime=node.runtime, log=node.log)
     Worker.start(name="second", runtime=node.runtime, log=node.log)
