@@ -6,13 +6,11 @@ has to be there, once. The one write that had no answer when the node died may b
 
 import asyncio
 import random
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from levrier.cluster.client import Client
-from levrier.cluster.demo_clients import USER, Clients, clients
+from levrier.cluster.demo_account import Outcome, Written, compare
+from levrier.cluster.demo_clients import Clients, clients
 from levrier.cluster.process import NodeProcess
 
 WRITERS = 4
@@ -22,25 +20,6 @@ class DemoFailed(Exception):
     """The story could not be told to its end; nothing is known about what was kept."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Outcome:
-    """What was acknowledged and what was there in the end. The counts are of writes."""
-
-    client: str
-    acknowledged: int = 0
-    kept: int = 0
-    lost: int = 0
-    doubled: int = 0
-    unanswered: int = 0
-    unanswered_kept: int = 0
-
-
-@dataclass(slots=True)
-class _Written:
-    acknowledged: list[str] = field(default_factory=list)
-    unanswered: set[str] = field(default_factory=set)
-
-
 Tell = Callable[[str], None]
 
 
@@ -48,7 +27,7 @@ async def run_demo(folder: Path, *, operations: int, kills: int, tell: Tell) -> 
     """Write `operations` streams between two kills, `kills` times. `tell` gets a line for each step."""
     kind = clients()
     tell(f"clients: {kind.name}")
-    written = _Written()
+    written = Written()
     node = await asyncio.to_thread(NodeProcess.start, folder / "node")
     tell(f"started a node: {node.address}, pid {node.pid}")
     try:
@@ -57,14 +36,15 @@ async def run_demo(folder: Path, *, operations: int, kills: int, tell: Tell) -> 
             tell(f"kill -9, {number} of {kills}, after {len(written.acknowledged)} acknowledged writes")
             node = await asyncio.to_thread(NodeProcess.start, folder / "node", listen=node.address)
             tell(f"started again: pid {node.pid}")
-        outcome = await _compare(node, written, kind.name)
+        outcome = Outcome(client=kind.name)
+        await compare([node.address], written, outcome)
     finally:
         await asyncio.to_thread(node.end)
     return outcome
 
 
 async def _load_until_killed(
-    node: NodeProcess, kind: Clients, written: _Written, *, prefix: str, operations: int
+    node: NodeProcess, kind: Clients, written: Written, *, prefix: str, operations: int
 ) -> None:
     enough = asyncio.Event()
     goal = len(written.acknowledged) + operations
@@ -75,10 +55,9 @@ async def _load_until_killed(
         while True:
             stream = f"{prefix}-{writer}-{number}"
             number += 1
-            written.unanswered.add(stream)
+            written.asked(stream)
             await create(stream)
-            written.unanswered.discard(stream)
-            written.acknowledged.append(stream)
+            written.answered(stream)
             if len(written.acknowledged) >= goal:
                 enough.set()
 
@@ -94,18 +73,3 @@ async def _load_until_killed(
     await asyncio.gather(finished, *writers, return_exceptions=True)
     if not enough.is_set() and failures and failures[0] is not None:
         raise DemoFailed(f"the clients stopped before the node was killed: {failures[0]}") from failures[0]
-
-
-async def _compare(node: NodeProcess, written: _Written, client_name: str) -> Outcome:
-    async with await Client.connect("127.0.0.1", node.port) as client:
-        await client.login(USER, USER)
-        there = Counter(stream.name for stream in await client.get_streams())
-    return Outcome(
-        client=client_name,
-        acknowledged=len(written.acknowledged),
-        kept=sum(name in there for name in written.acknowledged),
-        lost=sum(name not in there for name in written.acknowledged),
-        doubled=sum(count > 1 for count in there.values()),
-        unanswered=len(written.unanswered),
-        unanswered_kept=sum(name in there for name in written.unanswered),
-    )

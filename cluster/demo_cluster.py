@@ -17,9 +17,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from levrier.cluster.client import Client
-from levrier.cluster.config import Address
 from levrier.cluster.demo import WRITERS, DemoFailed
+from levrier.cluster.demo_account import Outcome, Written, compare
 from levrier.cluster.demo_clients import CLIENT_ERRORS, USER, Clients, clients
 from levrier.cluster.local_cluster import ClusterPlan, LocalCluster
 from levrier.cluster.watch import ClusterWatch, NodeStanding, as_user, serving
@@ -64,27 +63,11 @@ class Round:
 
 
 @dataclass(slots=True, kw_only=True)
-class ClusterOutcome:
-    """What was acknowledged and what was there in the end, on every node. The counts are of writes."""
+class ClusterOutcome(Outcome):
+    """The outcome of the whole story, and each kill."""
 
-    client: str
     nodes: int
     rounds: list[Round] = field(default_factory=list)
-    acknowledged: int = 0
-    kept: int = 0
-    lost: int = 0
-    doubled: int = 0
-    unanswered: int = 0
-    unanswered_kept: int = 0
-
-
-@dataclass(slots=True)
-class _Written:
-    """What the clients know. `times` are those of the acknowledgements, monotonic, in seconds."""
-
-    acknowledged: list[str] = field(default_factory=list)
-    times: list[float] = field(default_factory=list)
-    unanswered: set[str] = field(default_factory=set)
 
 
 async def run_cluster_demo(
@@ -93,7 +76,7 @@ async def run_cluster_demo(
     """Write at least `operations` streams before and after each of `kills` kills. Raises `DemoFailed`, `NodeDidNotStart`."""
     cluster = LocalCluster(folder, ClusterPlan(name="demo", count=nodes, heartbeat=heartbeat))
     kind = clients()
-    written = _Written()
+    written = Written()
     outcome = ClusterOutcome(client=kind.name, nodes=nodes)
     await asyncio.to_thread(cluster.start)
     try:
@@ -102,7 +85,7 @@ async def run_cluster_demo(
             for number in range(1, kills + 1):
                 outcome.rounds.append(await story.round(number))
             await story.settle()
-        await _compare(cluster, written, outcome)
+        await compare(cluster.addresses, written, outcome)
     finally:
         await asyncio.to_thread(cluster.stop)
     return outcome
@@ -114,7 +97,7 @@ class _Story:
         cluster: LocalCluster,
         watch: ClusterWatch,
         kind: Clients,
-        written: _Written,
+        written: Written,
         *,
         operations: int,
         tell: Tell,
@@ -191,15 +174,13 @@ class _Story:
         while not self._ended:
             stream = f"{prefix}-{number}"
             number += 1
-            self._written.unanswered.add(stream)
+            self._written.asked(stream)
             try:
                 await create(stream)
             except CLIENT_ERRORS:  # Nobody knows what became of it; the client goes on with the next one.
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
-            self._written.unanswered.discard(stream)
-            self._written.acknowledged.append(stream)
-            self._written.times.append(time.monotonic())
+            self._written.answered(stream)
 
     async def _acknowledged(self, count: int, writers: Sequence["asyncio.Task[None]"]) -> None:
         """Wait until so many writes are acknowledged."""
@@ -272,26 +253,3 @@ def pulse_of(times: Sequence[float], began: float, killed: float) -> tuple[tuple
 
     counts = Counter(sample(moment) for moment in times if moment >= began)
     return tuple(counts[each] for each in range(max(counts, default=0) + 1)), sample(killed)
-
-
-async def _compare(cluster: LocalCluster, written: _Written, outcome: ClusterOutcome) -> None:
-    """Read every node. A write is kept if it is on each of them."""
-    found = [await _streams(address) for address in cluster.addresses]
-
-    def is_kept(name: str) -> bool:
-        return all(name in there for there in found)
-
-    outcome.acknowledged = len(written.acknowledged)
-    outcome.kept = sum(map(is_kept, written.acknowledged))
-    outcome.lost = outcome.acknowledged - outcome.kept
-    outcome.doubled = max(sum(count > 1 for count in there.values()) for there in found)
-    outcome.unanswered = len(written.unanswered)
-    outcome.unanswered_kept = sum(map(is_kept, written.unanswered))
-
-
-async def _streams(address: str) -> Counter[str]:
-    """What a node has applied."""
-    where = Address.parse(address)
-    async with await Client.connect(where.host, where.port) as client:
-        await client.login(USER, USER)
-        return Counter(stream.name for stream in await client.get_streams())

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -154,15 +155,7 @@ def _summarize(totals: Totals, seconds: float, *, as_json: bool) -> None:
             "failed": len(totals.failed),
             "failed_seeds": totals.failed,
             "operations": totals.operations,
-            "commits": totals.commits,
-            "crashes": totals.crashes,
-            "view_changes": totals.view_changes,
-            "checkpoints": totals.checkpoints,
-            "transfers": totals.transfers,
-            "sweeps": totals.sweeps,
-            "completions": totals.completions,
-            "archive_bytes_max": totals.archive_bytes_max,
-            "disk_bytes_max": totals.disk_bytes_max,
+            **asdict(totals.counts),
             "virtual_hours": round(totals.virtual_hours, 3),
             "seconds": round(seconds, 3),
             "seeds_per_s": round(totals.seeds / seconds, 3),

@@ -8,6 +8,7 @@ from itertools import islice
 from multiprocessing import get_context
 
 from levrier.cluster.simulate.run import Settings, Verdict, play
+from levrier.cluster.simulate.watch import Counts
 
 _AHEAD = 4
 """Seeds handed to each process before their verdicts are back."""
@@ -21,35 +22,18 @@ class Totals:
     passed: int = 0
     failed: list[int] = field(default_factory=list)
     operations: int = 0
-    commits: int = 0
-    crashes: int = 0
-    view_changes: int = 0
-    checkpoints: int = 0
-    transfers: int = 0
-    sweeps: int = 0
-    completions: int = 0
-    archive_bytes_max: int = 0
-    disk_bytes_max: int = 0
+    counts: Counts = field(default_factory=Counts)
     virtual_hours: float = 0.0
 
     def add(self, verdict: Verdict) -> None:
         """One more seed."""
-        counts = verdict.counts
         self.seeds += 1
         if verdict.rule is None:
             self.passed += 1
         else:
             self.failed.append(verdict.seed)
         self.operations += verdict.operations
-        self.commits += counts.commits
-        self.crashes += counts.crashes
-        self.view_changes += counts.view_changes
-        self.checkpoints += counts.checkpoints
-        self.transfers += counts.transfers
-        self.sweeps += counts.sweeps
-        self.completions += counts.completions
-        self.archive_bytes_max = max(self.archive_bytes_max, counts.archive_bytes_max)
-        self.disk_bytes_max = max(self.disk_bytes_max, counts.disk_bytes_max)
+        self.counts.add(verdict.counts)
         self.virtual_hours += verdict.virtual_seconds / 3600
 
 

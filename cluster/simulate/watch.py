@@ -6,7 +6,7 @@ trace and a number in the summary.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Final, Protocol
 
 from levrier.actors.client_table import messages as client_table
@@ -61,6 +61,12 @@ class Counts:
     """The most that the archive of one member ever held."""
     disk_bytes_max: int = 0
     """The most that the disk of one member ever held."""
+
+    def add(self, other: "Counts") -> None:
+        """Count another simulation in."""
+        for each in fields(self):
+            mine, more = getattr(self, each.name), getattr(other, each.name)
+            setattr(self, each.name, max(mine, more) if each.name.endswith("_max") else mine + more)
 
 
 @dataclass(slots=True)
