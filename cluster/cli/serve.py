@@ -6,8 +6,8 @@ import resource
 import signal
 import ssl
 import sys
-import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +23,7 @@ from levrier.cluster.figures import RecentLog
 from levrier.cluster.node import Node
 
 LOG_FORMAT = "{time:YYYY-MM-DDTHH:mm:ss.SSS!UTC}Z {level: <7} {name}: {message}"
+ENDING_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT})
 SWITCH_INTERVAL_SECONDS = 0.001
 """How long one thread may keep the interpreter while another wants it. The default of 5 ms is longer than a whole write."""
 YOUNG_OBJECTS_MAX = 1_000
@@ -100,24 +101,35 @@ def serve(
         tls_certificate, tls_key = found.client_certificate, found.client_key
     _warn_of_open_links(config)
     _open_as_many_files_as_allowed()
-    asked_to_end = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: asked_to_end.set())
-    node = Node(
-        config,
-        on_failure=_die,
-        use_uvloop=True,
-        recent_log=recent_log.lines,
-        client_tls=client_tls(tls_certificate, tls_key),
-    )
-    tame_collector()
-    sys.stdout.write(f"ready tcp={node.address} http=- data={config.data.absolute()} pid={os.getpid()}\n")
-    sys.stdout.flush()
-    asked_to_end.wait()
-    logger.info("asked to end")
-    node.stop()
-    logger.info("ended")
-    _leave()
+    with held(ENDING_SIGNALS):
+        node = Node(
+            config,
+            on_failure=_die,
+            use_uvloop=True,
+            recent_log=recent_log.lines,
+            client_tls=client_tls(tls_certificate, tls_key),
+        )
+        tame_collector()
+        sys.stdout.write(f"ready tcp={node.address} http=- data={config.data.absolute()} pid={os.getpid()}\n")
+        sys.stdout.flush()
+        signal.sigwait(ENDING_SIGNALS)
+        logger.info("asked to end")
+        node.stop()
+        logger.info("ended")
+        _leave()
+
+
+@contextmanager
+def held(signals: Collection[signal.Signals]) -> Iterator[None]:
+    """Keep these signals from this thread and from all that it starts: `sigwait` takes one, and a second one changes nothing.
+
+    A handler that sets an event could run in the moment in which the wait for that event begins, and nobody would wake it.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _configured(file: Path | None, replica: int | None) -> FileConfig:

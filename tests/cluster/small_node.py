@@ -6,7 +6,6 @@ The command line has no options for them. Everything else is as there: the ready
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,7 @@ def main(data: str, listen: str, *limits: str) -> int:
             for replica in range(count)
         )
     config = NodeConfig(data=Path(data), listen=Address.parse(listen), **settings)
-    asked_to_end = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: asked_to_end.set())
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         node = Node(config, on_failure=lambda reason: os._exit(reason.status))
     except BootRefused as error:
@@ -37,7 +35,7 @@ def main(data: str, listen: str, *limits: str) -> int:
         return int(error.status)
     sys.stdout.write(f"ready tcp={node.address} http=- data={Path(data).absolute()} pid={os.getpid()}\n")
     sys.stdout.flush()
-    asked_to_end.wait()
+    signal.sigwait({signal.SIGTERM})
     node.stop()
     return 0
 

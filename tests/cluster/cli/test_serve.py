@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from levrier.cluster.cli.output import CommandFailed
-from levrier.cluster.cli.serve import root_user
+from levrier.cluster.cli.serve import held, root_user
 from levrier.cluster.config import ConfigError, RootUser
 from tests.cluster.processes import ROOT, NotReady, Spawn
 from tests.cluster.raw_client import RawClient, code
@@ -61,6 +61,15 @@ def test_one_line_on_stdout_then_a_signal_ends_it_with_0(spawn: Spawn, tmp_path:
         ended = node.wait()
     assert ended.status == 0
     assert "Traceback" not in ended.log
+
+
+def test_a_signal_that_comes_before_anybody_waits_for_it_is_not_lost() -> None:
+    """Nor does it interrupt what is being started; and afterwards this thread hears signals as before."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    with held({signal.SIGTERM}):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert signal.sigwait({signal.SIGTERM}) is signal.SIGTERM
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
 
 
 @pytest.mark.process
