@@ -15,7 +15,7 @@ def _no_settings_of_the_person_who_runs_the_tests(monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv(name)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server() -> Iterator[Server]:
     """One node for all of them; each test names its own streams."""
     with Server() as node:
