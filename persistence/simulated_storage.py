@@ -135,6 +135,8 @@ class SimulatedStorage:
         self.faults = faults if faults is not None else DiskFaults()
         self.audit: deque[Call] = deque(maxlen=AUDIT_CALLS_MAX)
         self.calls = 0
+        self.durable_changes = 0
+        """Counts what may have changed what a crash would leave."""
         self._random = random
         self.on_delay = on_delay
         self._names: dict[Path, _Inode] = {}
@@ -180,6 +182,7 @@ class SimulatedStorage:
 
     def sync_directory(self, path: Path) -> None:
         self._enter("sync_directory", path)
+        self.durable_changes += 1
         for change in self._changes.pop(path, []):
             _apply(self._durable_names, change)
 
@@ -206,8 +209,10 @@ class SimulatedStorage:
         self._enter("listdir", path)
         if path not in self._directories:
             raise FileMissing(file=path, call="listdir")
-        everything = [*self._names, *self._directories]
-        return tuple(sorted(each.name for each in everything if each.parent == path and each != path))
+        start = "/" if path == Path("/") else f"{path}/"
+        everything = [str(each) for each in (*self._names, *self._directories)]
+        inside = [each.removeprefix(start) for each in everything if each.startswith(start) and each != start]
+        return tuple(sorted(each for each in inside if "/" not in each))
 
     def lock(self, path: Path) -> SimulatedLock:
         if path in self._locks:
@@ -230,6 +235,7 @@ class SimulatedStorage:
         `tear` overrides the one of `faults`; `keep_bytes` keeps exactly so many unsynced bytes of each file, in the order
         in which they were written.
         """
+        self.durable_changes += 1
         how = tear if tear is not None else self.faults.tear
         for _, changes in sorted(self._changes.items()):
             for change in changes[: self._survivors(how, len(changes))]:
@@ -250,6 +256,7 @@ class SimulatedStorage:
 
     def put(self, path: Path, content: bytes) -> None:
         """Have a file with this content, durably."""
+        self.durable_changes += 1
         for each in path.parents:
             self._directories[each] = None
         inode = _Inode(bytearray(content), bytearray(content))
@@ -271,6 +278,7 @@ class SimulatedStorage:
 
     def flip(self, path: Path, offset: int, bit: int = 0) -> None:
         """Turn one bit of a file, on the disk and in the cache."""
+        self.durable_changes += 1
         inode = self._names[path]
         inode.current[offset] ^= 1 << bit
         inode.durable[offset] ^= 1 << bit
@@ -283,13 +291,14 @@ class SimulatedStorage:
             other.put(path, bytes(inode.current))
         return other
 
-    def durable_copy(self, random: Random) -> SimulatedStorage:
-        """Another disk that holds what a crash now would leave of this one, at the least: no unsynced byte or name."""
-        other = SimulatedStorage(random)
-        other._directories = dict(self._directories)
-        for path, inode in self._durable_names.items():
-            other.put(path, bytes(inode.durable))
-        return other
+    def durable_content(self, path: Path) -> bytes | None:
+        """What a crash now would leave of a file, at the least: no unsynced byte; None for a name that is not synced."""
+        inode = self._durable_names.get(path)
+        return None if inode is None else bytes(inode.durable)
+
+    def durable_paths(self) -> tuple[Path, ...]:
+        """The files whose names a crash now would leave, ascending."""
+        return tuple(sorted(self._durable_names))
 
     # Inside
 
@@ -432,6 +441,7 @@ class SimulatedFile:
     def _sync(self, name: str) -> None:
         storage, inode = self._storage, self._inode
         error = storage._begin(name, self._path, 0, 0, self._generation)
+        storage.durable_changes += 1
         if error:
             if storage.faults.failures_tear:
                 storage._settle(inode, Tear.SECTORS)

@@ -33,13 +33,12 @@ _ASSIGNING: Final[dict[int, type[CreateTopicWithAssignments] | type[CreatePartit
     int(Operation.CREATE_PARTITIONS_WITH_ASSIGNMENTS): CreatePartitionsWithAssignments,
 }
 
-
 _ZEROS: Final = bytes(256 * 1024)
 
 
 def held_through(storage: SimulatedStorage, paths: GroupPaths) -> int | None:
     """The op up to which this disk durably holds everything; None when its files cannot be read, which boot will say."""
-    disk = storage.durable_copy(Random(0))
+    disk = _durable_disk(storage, paths)
     try:
         snapshot = read_snapshot(disk, paths.snapshot)
         op = 0 if snapshot is None else snapshot.op
@@ -53,7 +52,7 @@ def held_through(storage: SimulatedStorage, paths: GroupPaths) -> int | None:
 
 def kept_from(storage: SimulatedStorage, paths: GroupPaths) -> int | None:
     """The lowest op that this disk durably keeps, in its archive or its log; None when there is none, or one is damaged."""
-    disk = storage.durable_copy(Random(0))
+    disk = _durable_disk(storage, paths)
     try:
         archive = Archive.open(disk, paths.archive, group=METADATA_GROUP)
         ops = _ops_of_log(disk, paths)
@@ -63,15 +62,29 @@ def kept_from(storage: SimulatedStorage, paths: GroupPaths) -> int | None:
     return None if archive.damaged else min(ops, default=None)
 
 
+def _durable_disk(storage: SimulatedStorage, paths: GroupPaths) -> SimulatedStorage:
+    """Another disk with what a crash now would leave, but for the zeros behind the log: they are most of the file."""
+    disk = SimulatedStorage(Random(0))
+    for path in storage.durable_paths():
+        content = storage.durable_content(path)
+        assert content is not None
+        disk.put(path, _without_zeros(content) if path == paths.journal else content)
+    return disk
+
+
+def _without_zeros(content: bytes) -> bytes:
+    """Without most of the zeros at its end."""
+    size = len(content)
+    while size > 2 * len(_ZEROS) and content[size - len(_ZEROS) : size] == _ZEROS:
+        size -= len(_ZEROS)
+    return content[:size]
+
+
 def _ops_of_log(disk: SimulatedStorage, paths: GroupPaths) -> list[int]:
-    """The ops of the log, if there is one. The zeros behind it are most of the file, and nothing to look at."""
+    """The ops of the log, if there is one."""
     if not disk.exists(paths.journal):
         return []
     file = disk.open(paths.journal, create=False)
-    size = file.size()
-    while size > 2 * len(_ZEROS) and file.read(size - len(_ZEROS), len(_ZEROS)) == _ZEROS:
-        size -= len(_ZEROS)
-    file.truncate(size)
     return [header.op for header, _ in scan(file, path=paths.journal, group=METADATA_GROUP).entries]
 
 
@@ -108,6 +121,8 @@ class EvidenceCheck:
         self._membership = [replica_id(cluster, each) for each in range(replica_count)]
         self._paths = GroupPaths(paths)
         self._commits = commits
+        self._held: dict[int, tuple[SimulatedStorage, int, int | None]] = {}
+        """By member: its disk as it was looked at last, at which change, and what it held."""
         self._stale: set[tuple[int, str]] = set()
         self._lost_below = dict.fromkeys(self._membership, 0)
         """What a member had once and lost with its disk lies at or below this op."""
@@ -154,7 +169,14 @@ class EvidenceCheck:
 
     def held(self, disks: Sequence[SimulatedStorage]) -> dict[str, int | None]:
         """What each member's disk holds now, by identity."""
-        return {self._membership[each]: held_through(disk, self._paths) for each, disk in enumerate(disks)}
+        return {self._membership[each]: self._held_by(each, disk) for each, disk in enumerate(disks)}
+
+    def _held_by(self, replica: int, disk: SimulatedStorage) -> int | None:
+        seen, change, held = self._held.get(replica, (None, 0, None))
+        if seen is not disk or change != disk.durable_changes:
+            held = held_through(disk, self._paths)
+            self._held[replica] = disk, disk.durable_changes, held
+        return held
 
     def check(
         self,
