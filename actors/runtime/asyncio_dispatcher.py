@@ -17,6 +17,7 @@ from loguru import logger
 from levrier.actors.runtime.dispatchers import Dispatcher, DispatcherHost
 
 _CLOSING_ROUNDS = 5
+_NANOS_PER_MILLI = 1_000_000
 
 
 def new_event_loop(*, use_uvloop: bool) -> asyncio.AbstractEventLoop:
@@ -105,14 +106,19 @@ class AsyncioDispatcher(Dispatcher):
         super()._rouse_later(other)
 
     def _set_alarm(self) -> None:
-        """Have the loop wake for the next timer. An alarm that comes too early only looks again."""
+        """Have the loop wake for the next timer. An alarm that comes too early only looks again.
+
+        Loops count in milliseconds: a part of one is rounded up, or a wait of less than half of one would be none, and the loop
+        would spin until the timer is due.
+        """
         due = self._next_due_nanos()
         if due is None or (self._alarm is not None and self._alarm_due <= due):
             return
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm_due = due
-        self._alarm = self.loop.call_later(max(0, due - time.monotonic_ns()) / 1e9, self._on_alarm)
+        milliseconds = -(-max(0, due - time.monotonic_ns()) // _NANOS_PER_MILLI)
+        self._alarm = self.loop.call_later(milliseconds / 1e3, self._on_alarm)
 
     def _on_alarm(self) -> None:
         self._alarm = None

@@ -1,11 +1,17 @@
-"""The end of a dispatcher that runs an event loop."""
+"""What is particular about a dispatcher that runs an event loop: its alarms and its end."""
+
+import threading
+import time
 
 import pytest
 
 from levrier.actors.runtime.asyncio_dispatcher import AsyncioDispatcher
 from levrier.actors.runtime.cell import Cell
+from levrier.actors.runtime.dispatchers import Dispatcher
+from levrier.actors.runtime.timers import MessageTimer
 
 WAIT_SECONDS = 10.0
+TICKS = 50
 
 
 class Host:
@@ -33,3 +39,39 @@ def test_a_surplus_wake_up_behind_the_last_turn_does_not_stop_the_loop_again(use
 
     assert not dispatcher.thread.is_alive()
     assert host.died == []
+
+
+class Ticks:
+    """Hears a timer; `enough` is set after `TICKS` times."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.enough = threading.Event()
+
+    def tell(self, _message: object) -> None:
+        self.count += 1
+        if self.count == TICKS:
+            self.enough.set()
+
+
+@pytest.mark.parametrize("use_uvloop", [False, True], ids=["asyncio", "uvloop"])
+def test_the_loop_does_not_spin_before_a_timer_is_due(use_uvloop: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = 0
+    turn = Dispatcher._turn
+
+    def counted(dispatcher: Dispatcher) -> None:
+        nonlocal turns
+        turns += 1
+        turn(dispatcher)
+
+    monkeypatch.setattr(Dispatcher, "_turn", counted)
+    dispatcher = AsyncioDispatcher(name="io", thread_name="io", host=Host(), use_uvloop=use_uvloop)
+    ticks = Ticks()
+    dispatcher.add_timer(
+        MessageTimer(now_nanos=time.monotonic_ns(), milliseconds=3, repeat=True, recipient=ticks, message=None)
+    )
+    dispatcher.start()
+    assert ticks.enough.wait(WAIT_SECONDS)
+    dispatcher.close()
+    dispatcher.thread.join(WAIT_SECONDS)
+    assert turns <= 3 * TICKS
