@@ -370,6 +370,7 @@ class Nemesis:
                 state.born
                 and state.voter
                 and not state.log_cut
+                and not state.gate.cut_durable
                 and state.truncation is None
                 and state.commit_min >= self._watch.highest - 64
                 for each, state in states.items()
