@@ -143,6 +143,8 @@ class SimulatedStorage:
         self._durable_names: dict[Path, _Inode] = {}
         self._changes: dict[Path, list[_NameChange]] = {}
         self._directories: dict[Path, None] = {Path("/"): None}
+        self._listings: dict[Path, tuple[str, ...]] = {}
+        """What was found in directories since their names changed last."""
         self._locks: dict[Path, SimulatedLock] = {}
         self._generation = 0
 
@@ -150,8 +152,7 @@ class SimulatedStorage:
 
     def make_directory(self, path: Path) -> None:
         self._enter("mkdir", path)
-        for each in (path, *path.parents):
-            self._directories[each] = None
+        self._have_directories(path)
 
     def exists(self, path: Path) -> bool:
         self._enter("stat", path)
@@ -165,6 +166,7 @@ class SimulatedStorage:
                 raise FileMissing(file=path, call="open")
             inode = _Inode()
             self._names[path] = inode
+            self._listings.pop(path.parent, None)
             self._change(path, _Created(path, inode))
         return SimulatedFile(self, path, inode, self._generation)
 
@@ -178,6 +180,7 @@ class SimulatedStorage:
         if source not in self._names:
             raise FileMissing(file=source, call="rename")
         self._names[target] = self._names.pop(source)
+        self._listings.pop(target.parent, None)
         self._change(source, _Renamed(source, target))
 
     def sync_directory(self, path: Path) -> None:
@@ -191,15 +194,17 @@ class SimulatedStorage:
         if path not in self._names:
             raise FileMissing(file=path, call="unlink")
         del self._names[path]
+        self._listings.pop(path.parent, None)
         self._change(path, _Removed(path))
 
     def remove_directory(self, path: Path) -> None:
         self._enter("rmdir", path)
         if path not in self._directories:
             raise FileMissing(file=path, call="rmdir")
-        if self._holds_names(path):
+        if self._listing(path):
             raise IoFailed(file=path, call="rmdir", error=errno.ENOTEMPTY)
         del self._directories[path]
+        self._listings.pop(path.parent, None)
 
     def is_directory(self, path: Path) -> bool:
         self._enter("stat", path)
@@ -209,10 +214,7 @@ class SimulatedStorage:
         self._enter("listdir", path)
         if path not in self._directories:
             raise FileMissing(file=path, call="listdir")
-        start = "/" if path == Path("/") else f"{path}/"
-        everything = [str(each) for each in (*self._names, *self._directories)]
-        inside = [each.removeprefix(start) for each in everything if each.startswith(start) and each != start]
-        return tuple(sorted(each for each in inside if "/" not in each))
+        return self._listing(path)
 
     def lock(self, path: Path) -> SimulatedLock:
         if path in self._locks:
@@ -246,6 +248,7 @@ class SimulatedStorage:
             self._settle(inode, how, keep_bytes)
             inode.current = bytearray(inode.durable)
         self._names = dict(self._durable_names)
+        self._listings.clear()
         self.kill()
 
     def kill(self) -> None:
@@ -257,8 +260,8 @@ class SimulatedStorage:
     def put(self, path: Path, content: bytes) -> None:
         """Have a file with this content, durably."""
         self.durable_changes += 1
-        for each in path.parents:
-            self._directories[each] = None
+        self._have_directories(path.parent)
+        self._listings.pop(path.parent, None)
         inode = _Inode(bytearray(content), bytearray(content))
         self._names[path] = self._durable_names[path] = inode
 
@@ -302,8 +305,20 @@ class SimulatedStorage:
 
     # Inside
 
-    def _holds_names(self, path: Path) -> bool:
-        return any(each.parent == path and each != path for each in (*self._names, *self._directories))
+    def _have_directories(self, path: Path) -> None:
+        for each in (path, *path.parents):
+            if each not in self._directories:
+                self._directories[each] = None
+                self._listings.pop(each.parent, None)
+
+    def _listing(self, path: Path) -> tuple[str, ...]:
+        found = self._listings.get(path)
+        if found is None:
+            start = "/" if path == Path("/") else f"{path}/"
+            everything = [str(each) for each in (*self._names, *self._directories)]
+            inside = [each.removeprefix(start) for each in everything if each.startswith(start) and each != start]
+            found = self._listings[path] = tuple(sorted(each for each in inside if "/" not in each))
+        return found
 
     def _enter(self, name: str, path: Path, offset: int = 0, size: int = 0, generation: int | None = None) -> None:
         """Count a call, and let it fail, crash or be slow. `Crashed` or `IoFailed`."""

@@ -3,6 +3,7 @@
 Laid out here a second time, field by field, from the specification.
 """
 
+from functools import lru_cache
 from struct import pack
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ def named(name: str) -> bytes:
     return bytes([len(data)]) + data
 
 
+@lru_cache(maxsize=4096)
 def block(entries: Block) -> bytes:
     """An options block, ascending by key (requests 1.5)."""
     return b"".join(
