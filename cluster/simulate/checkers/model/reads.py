@@ -74,6 +74,19 @@ def answer(model: Model, user: int, client: int, read: Read) -> Answer:
     return _of_streams(model, user, read)
 
 
+def is_answer(model: Model, user: int, client: int, read: Read, told: Answer) -> bool:
+    """Whether that is what the model answers. A list of streams is looked at from its end, where most changes are."""
+    if read.code != 201 or user not in model.users or not model.allows(user, "get_streams"):
+        return answer(model, user, client, read) == told
+    status, listed = told
+    for stream in reversed(in_order(model.streams)):
+        header = layout.stream_header(stream)
+        if not listed.endswith(header):
+            return False
+        listed = listed[: -len(header)]
+    return status == 0 and not listed
+
+
 def _of_users(model: Model, user: int, read: Read) -> Answer:
     if read.code == 41:
         return 0, layout.tokens(model.users[user])
