@@ -259,6 +259,11 @@ class Broadcast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlushLinks:
+    """Write what waits for peers now, not only when the mailbox has run empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DropPeer:
     """End the link to a peer that turned out to be no member of this cluster; the next dial waits the longest pause."""
 
@@ -405,5 +410,7 @@ Answer = (
 )
 PluginCommand = FindSilent | EndSilent
 Command = Answer | Opened | Received | Closed | WriteResumed | Tick | PluginCommand | HistoryChanged
-ReplicaCommand = SendToReplica | Broadcast | DropPeer | SetDialPace | AdmitPeer | Leadership | MembershipNote
+ReplicaCommand = (
+    SendToReplica | Broadcast | FlushLinks | DropPeer | SetDialPace | AdmitPeer | Leadership | MembershipNote
+)
 PeerEvent = PeerUp | PeerDown

@@ -156,6 +156,7 @@ class ReplicaSide:
         return {
             bus.SendToReplica: self._on_send,
             bus.Broadcast: self._on_broadcast,
+            bus.FlushLinks: lambda _: self.flush(),
             bus.DropPeer: self._on_drop_peer,
             bus.SetDialPace: self._on_set_pace,
             bus.AdmitPeer: self._on_admit_peer,

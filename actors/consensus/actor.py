@@ -113,6 +113,7 @@ class ConsensusActor(NodeActor):
             effects.Deny: self._deny,
             effects.Send: self._send,
             effects.Broadcast: self._broadcast,
+            effects.Flush: self._flush,
             effects.Read: self._read,
             effects.TellTransfer: self._tell_transfer,
             effects.Install: self._install,
@@ -259,6 +260,9 @@ class ConsensusActor(NodeActor):
 
     def _broadcast(self, effect: effects.Broadcast) -> None:
         self._replicas.tell(bus_messages.Broadcast(frame=effect.frame))
+
+    def _flush(self, _effect: effects.Flush) -> None:
+        self._replicas.tell(bus_messages.FlushLinks())
 
     def _read(self, effect: effects.Read) -> None:
         self._journal.tell(journal_messages.Read(from_op=effect.from_op, to_op=effect.to_op, reply_to=self.address))

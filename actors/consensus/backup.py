@@ -24,13 +24,15 @@ def receive_prepare(state: ReplicaState, prepare: Prepare) -> None:
         return
     state.commit_max = max(state.commit_max, header.commit)
     if header.op > state.commit_min:
-        _take(state, prepare)
+        if _take(state, prepare):
+            return
     else:
         send_prepare_ok(state, header)  # Applied here, and the primary of a young view may not know.
     stream_commits(state)
 
 
-def _take(state: ReplicaState, prepare: Prepare) -> None:
+def _take(state: ReplicaState, prepare: Prepare) -> bool:
+    """True if it is being appended: once it is durable and acknowledged, what is committed is applied, and not before."""
     header = prepare.header
     op = header.op
     held = state.mirror.header(op)
@@ -39,14 +41,15 @@ def _take(state: ReplicaState, prepare: Prepare) -> None:
         if state.mirror.is_durable(op):
             forward(state, prepare)
             send_prepare_ok(state, held)
-        return
+        return False
     if held is not None and not make_way(state, op):
         state.effects.append(Note(Severity.ERROR, f"op {op} of view {header.view} differs from a proven entry"))
-        return
+        return False
     if state.truncation is not None:
         park(state, prepare, is_repair=False)
-        return
+        return False
     if not follows(state, prepare):
         maybe_request_repair(state, state.primary)
-        return
+        return False
     submit(state, prepare, is_proven=True)
+    return True

@@ -81,6 +81,11 @@ class Broadcast:
 
 
 @dataclass(frozen=True, slots=True)
+class Flush:
+    """What was sent so far goes out now, ahead of the work that the effects behind this one give to others."""
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
     """Read entries from the journal; it answers reads in order."""
 
@@ -203,6 +208,7 @@ Effect = (
     | Deny
     | Send
     | Broadcast
+    | Flush
     | Read
     | TellTransfer
     | Install

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from levrier.actors.consensus.acks import acknowledge_durable, send_prepare_ok
 from levrier.actors.consensus.admission import promote
 from levrier.actors.consensus.commits import stream_commits
-from levrier.actors.consensus.effects import Broadcast, Note, Send, Severity
+from levrier.actors.consensus.effects import Broadcast, Flush, Note, Send, Severity
 from levrier.actors.consensus.gate import may_send, note_disk_progress
 from levrier.actors.consensus.messages import LogPosition
 from levrier.actors.consensus.projection import chain_target
@@ -37,11 +37,18 @@ def note_appended(state: ReplicaState, positions: Sequence[LogPosition]) -> None
     note_disk_progress(state)
     acknowledge_durable(state)
     if not alone and not state.is_primary:
+        if state.commit_max > state.apply_sent:
+            state.effects.append(
+                Flush()
+            )  # The primary waits for the acknowledgement, and nobody for what is applied here.
         stream_commits(state)
 
 
 def _note_durable(state: ReplicaState, op: int) -> None:
-    """A backup's log has grown: its head follows, and the entry goes on down the chain and back to the primary."""
+    """A backup's log has grown: its head follows, and the entry goes on down the chain and back to the primary.
+
+    To the primary first where that completes the quorum, to the next replica first where another one will.
+    """
     header = state.mirror.header(op)
     assert header is not None
     if op > state.sequencer:
@@ -51,11 +58,22 @@ def _note_durable(state: ReplicaState, op: int) -> None:
         state.last_prepare_checksum = header.checksum
     if state.status is not Status.NORMAL or state.is_primary:
         return
-    prepare = state.bodies.get(op)
-    if prepare is not None and op > state.commit_min:
-        forward(state, prepare)
-    if op > state.commit_min:
+    if op <= state.commit_min:
+        return
+    completes = _completes_quorum(state)
+    if completes:
         send_prepare_ok(state, header)
+    prepare = state.bodies.get(op)
+    if prepare is not None:
+        forward(state, prepare)
+    if not completes:
+        send_prepare_ok(state, header)
+
+
+def _completes_quorum(state: ReplicaState) -> bool:
+    """Whether everybody before this replica in the chain, and it, are enough."""
+    before = (state.config.replica - state.primary) % state.config.replica_count
+    return before + 1 >= state.quorums.replication
 
 
 def forward(state: ReplicaState, prepare: Prepare) -> None:

@@ -325,6 +325,18 @@ def test_messages_of_one_batch_are_one_write() -> None:
     assert cluster.nodes[1].heard() == list(range(1, 21))
 
 
+def test_what_waits_is_written_before_the_batch_ends_when_that_is_asked_for() -> None:
+    cluster = Cluster(2).connect()
+    node = cluster.nodes[0]
+    before = node.transport.writes
+    for op in range(1, 21):
+        node.bus.tell(bus.SendToReplica(replica=1, frame=prepare(op=op)))
+        node.bus.tell(bus.FlushLinks())
+    cluster.send(0, 1)
+    assert node.transport.writes - before == 20
+    assert cluster.nodes[1].heard() == list(range(1, 21))
+
+
 def test_two_runs_of_one_seed_are_the_same() -> None:
     digests = []
     for _ in range(2):

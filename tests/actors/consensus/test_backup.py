@@ -2,7 +2,7 @@
 
 import pytest
 
-from levrier.actors.consensus.effects import Append, Apply, Truncate
+from levrier.actors.consensus.effects import Append, Apply, Flush, Send, Truncate
 from levrier.actors.consensus.state import Status
 from levrier.wire.headers import PrepareHeader
 from levrier.wire.replica_headers import PrepareOkHeader, RequestPreparesHeader
@@ -107,6 +107,34 @@ def test_the_chain_ends_before_the_primary() -> None:
     primary = member(0)
     own = admit(primary, 1)
     assert [to for to, _ in sent_of(primary.on_appended([position(own)]), PrepareHeader)] == [1]
+
+
+def test_whoever_completes_the_quorum_answers_before_it_hands_on() -> None:
+    """Section 5.5: of five, 1 is one of two and hands on first, 2 is the third, and 3 was not waited for."""
+    [prepare] = sealed_chain(from_op=1, to_op=1)
+    for replica, order in ((1, [2, 0]), (2, [0, 3]), (3, [0, 4])):
+        backup = member(replica, count=5)
+        assert [to for to, _ in sent(settle_disk(backup, backup.on_prepare(prepare)))] == order
+
+
+def test_what_is_committed_is_applied_behind_the_acknowledgement_of_what_is_not() -> None:
+    """Section 5.4, steps 14 and 15: the primary waits for the one, and nobody for the other."""
+    backup = member(1)
+    first, second = sealed_chain(from_op=1, to_op=2)
+    settle_disk(backup, backup.on_prepare(first))
+    assert second.header.commit == 1
+    assert of_type(backup.on_prepare(second), Apply) == []
+    effects = without_notes(backup.on_appended([position(second)]))
+    assert [type(effect) for effect in effects] == [Send, Send, Flush, Apply]
+
+
+def test_a_disk_that_takes_its_time_does_not_keep_what_is_committed_from_being_applied() -> None:
+    """Section 5.10: a tick is enough."""
+    backup = member(1)
+    first, second = sealed_chain(from_op=1, to_op=2)
+    settle_disk(backup, backup.on_prepare(first))
+    backup.on_prepare(second)
+    assert len(of_type(backup.on_tick(), Apply)) == 1
 
 
 def test_a_repeated_prepare_is_acknowledged_again_but_not_appended() -> None:
