@@ -24,15 +24,21 @@ RANGE_EVICTED: Final = 21
 
 
 def maybe_request_repair(state: ReplicaState, peer: int) -> None:
-    """Open a session for what is committed and not here, if there is such a thing and none is open."""
+    """Open a session for what is committed or was announced with the view and is not here, if there is such a thing and none is
+    open.
+
+    What was announced is asked for whether it is committed or not: nothing is acknowledged before all of it is here
+    (`gate.holds_announced`), and the primary sends again only what it can hope to have acknowledged soon, the oldest.
+    """
     if state.status is not Status.NORMAL or state.is_transferring or state.repair is not None or state.is_alone:
         return
-    missing = first_unmet(state, state.apply_sent + 1, state.commit_max)
+    wanted = max(state.commit_max, state.view_head)
+    missing = first_unmet(state, state.apply_sent + 1, wanted)
     if missing is None:
         return
     if peer == state.config.replica:
         peer = _next_peer(state, peer)
-    open_session(state, peer=peer, from_op=missing, to_op=state.commit_max)
+    open_session(state, peer=peer, from_op=missing, to_op=wanted)
 
 
 def open_session(state: ReplicaState, *, peer: int, from_op: int, to_op: int) -> None:

@@ -72,5 +72,9 @@ def _drive_recovery(state: ReplicaState) -> None:
     digests.pass_tick(state)
     if state.transfer_stage is TransferStage.INSTALLING:
         transfer.try_install(state)
-    if state.status is Status.NORMAL and not state.is_primary and state.apply_sent < state.commit_max:
+    if (
+        state.status is Status.NORMAL
+        and not state.is_primary
+        and state.apply_sent < max(state.commit_max, state.view_head)
+    ):
         maybe_request_repair(state, state.primary)

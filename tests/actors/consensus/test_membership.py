@@ -3,11 +3,16 @@
 from levrier.actors.bus.messages import Leadership
 from levrier.actors.consensus.effects import Effect, Publish, TellBirth
 from levrier.actors.consensus.messages import StandingWanted
-from levrier.actors.consensus.repair import RANGE_EVICTED, open_session
+from levrier.actors.consensus.repair import RANGE_EVICTED
 from levrier.actors.consensus.replica import Replica
 from levrier.actors.consensus.state import RecoveredState, Status
 from levrier.actors.consensus.timeouts import NORMAL_HEARTBEAT_TICKS, REQUEST_START_VIEW_TICKS
-from levrier.wire.replica_headers import DoViewChangeHeader, RepairRangeReplyHeader, RequestStartViewHeader
+from levrier.wire.replica_headers import (
+    DoViewChangeHeader,
+    RepairRangeReplyHeader,
+    RequestPreparesHeader,
+    RequestStartViewHeader,
+)
 from tests.actors.consensus.builders import config_of, of_type, restarted, sealed_chain
 from tests.actors.consensus.peers import (
     CLUSTER,
@@ -175,7 +180,9 @@ def test_a_log_view_is_written_only_with_the_log_that_was_announced() -> None:
     assert persists(effects) == [(1, 0)]
     assert acknowledged(effects) == []
     assert backup.state.log_view == 1
-    open_session(backup.state, peer=1, from_op=3, to_op=3)
+    [(peer, asked)] = sent_of(effects, RequestPreparesHeader)
+    assert isinstance(asked, RequestPreparesHeader)
+    assert (peer, asked.from_op, asked.to_op) == (1, 3, 3)  # Committed or not.
     arrived = settle_disk(backup, backup.on_repair_prepare(chain[2]))
     arrived += settle_disk(backup, ticks(backup, 2))
     assert persists(arrived) == [(1, 1)]

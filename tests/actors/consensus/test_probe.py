@@ -8,6 +8,7 @@ from levrier.actors.consensus.timeouts import COMMIT_MESSAGE_TICKS, NORMAL_HEART
 from levrier.wire.headers import PrepareHeader
 from levrier.wire.replica_headers import (
     CommitHeader,
+    RequestPreparesHeader,
     RequestStartViewHeader,
     StartViewChangeHeader,
     StartViewHeader,
@@ -214,7 +215,8 @@ def test_a_learner_never_elects_votes_or_acknowledges() -> None:
     effects += settle_disk(learner, ticks(learner, 2 * NORMAL_HEARTBEAT_TICKS))
     assert acknowledged(effects) == []
     assert learner.state.view == 1
-    assert set(kinds(effects)) <= {RequestStartViewHeader, PrepareHeader}  # It is a link of the chain, no more.
+    # It is a link of the chain, and asks for what it lacks, no more.
+    assert set(kinds(effects)) <= {RequestStartViewHeader, PrepareHeader, RequestPreparesHeader}
 
 
 @pytest.mark.parametrize(("failures", "bound", "wedged"), [(119, 120, False), (120, 120, True), (121, 120, True)])
