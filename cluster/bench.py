@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from levrier.cluster.address import Address
 from levrier.cluster.bench_connection import BenchConnection, open_bench_connection
 from levrier.cluster.client import Client, ClientError, DeadlineExceeded
 from levrier.cluster.client_tls import ClientTls
-from levrier.cluster.config import Address
 from levrier.wire.codes import CommandCode, NodeRole, Operation
 from levrier.wire.identifiers import Identifier
 from levrier.wire.requests.streams import CreateStream, GetStream, UpdateStream

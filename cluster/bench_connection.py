@@ -12,9 +12,9 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, Protocol, cast
 
+from levrier.cluster.address import Address
 from levrier.cluster.client_errors import ClientError, Disconnected, Evicted, IggyError, ProtocolViolation
 from levrier.cluster.client_tls import ClientTls
-from levrier.cluster.config import Address
 from levrier.wire.checksums import xxh3
 from levrier.wire.codes import RESULT_FRAMED, ErrorCode, EvictionReason, Operation
 from levrier.wire.errors import WireError

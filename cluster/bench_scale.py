@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from levrier.cluster.address import Address
 from levrier.cluster.bench import BenchFailed, Tell
 from levrier.cluster.bench_connection import BenchConnection, open_bench_connection
 from levrier.cluster.client import Client
 from levrier.cluster.client_errors import ClientError
-from levrier.cluster.config import Address
 from levrier.cluster.process import NodeProcess
 from levrier.persistence.data_dir import GroupPaths, temporary
 from levrier.wire.codes import Operation

@@ -20,6 +20,7 @@ from levrier.actors.consensus.state import RecoveredState
 from levrier.actors.runtime import ExitStatus
 from levrier.cluster.config import METADATA_GROUP, NodeConfig, RootUser
 from levrier.cluster.recovery import Recovered, recover
+from levrier.cluster.refused import Refused
 from levrier.persistence.acknowledgement_store import AcknowledgementStore
 from levrier.persistence.archive import Archive
 from levrier.persistence.data_dir import DataDirectory, GroupPaths
@@ -44,8 +45,8 @@ class Hashing(Protocol):
     def __call__(self, password: str, *, salt: bytes) -> str: ...
 
 
-class BootRefused(Exception):
-    """The node does not start; `status` is what its process exits with."""
+class BootRefused(Refused):
+    """The node does not start."""
 
     def __init__(self, message: str, status: ExitStatus) -> None:
         super().__init__(message)

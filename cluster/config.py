@@ -7,7 +7,6 @@ one is refused with its name, the value and what is allowed.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from levrier.actors.plugins.actor import PLUGIN_HOST, actor_name
 from levrier.actors.plugins.builtin import BUILTIN
 from levrier.actors.plugins.limits import INTERVAL_MILLISECONDS_MIN
 from levrier.actors.plugins.report import Found
+from levrier.cluster.address import Address, ConfigError
 from levrier.wire.framing import FRAME_SIZE_MAX
 
 METADATA_GROUP = 1 << 63
@@ -35,10 +35,6 @@ HEARTBEAT_TICKS_MIN = 200
 VIEW_CHANGE_TICKS_MIN = 50
 
 
-class ConfigError(ValueError):
-    """A setting that cannot be used; the message says which, what it is and what is allowed."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootUser:
     """Name and password of the user that a blank cluster is born with (D-01)."""
@@ -51,39 +47,6 @@ class RootUser:
             raise ConfigError(f"root user name {self.username!r}: 3 to 50 bytes are allowed")
         if len(self.password.encode()) not in PASSWORD_BYTES:
             raise ConfigError("root password: 3 to 100 bytes are allowed")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where to listen. Port 0 lets the system choose; the node tells what it got."""
-
-    host: str = "127.0.0.1"
-    port: int = 8090
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.port <= 65_535:
-            raise ConfigError(f"port {self.port}: 0 to 65535 are allowed")
-
-    @classmethod
-    def parse(cls, text: str) -> "Address":
-        """`HOST:PORT`, `[V6]:PORT` or `:PORT`."""
-        host, colon, port = text.rpartition(":")
-        if not colon or not (port.isascii() and port.isdigit()):
-            raise ConfigError(f"address {text!r}: HOST:PORT is expected, for example 127.0.0.1:8090")
-        return cls(host=host.strip("[]") or "127.0.0.1", port=int(port))
-
-    @property
-    def is_loopback(self) -> bool:
-        """Only programs on this machine reach it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return False  # A name that may stand for any address.
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +184,7 @@ class NodeConfig:
     """
 
     data: Path = Path("levrier-data")
-    listen: Address = Address()
+    listen: Address = field(default_factory=Address)
     root: RootUser | None = None
     cluster_name: str = "single-node"
     node_name: str = "iggy-node"

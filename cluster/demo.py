@@ -12,11 +12,12 @@ from pathlib import Path
 from levrier.cluster.demo_account import Outcome, Written, compare
 from levrier.cluster.demo_clients import Clients, clients
 from levrier.cluster.process import NodeProcess
+from levrier.cluster.refused import Refused
 
 WRITERS = 4
 
 
-class DemoFailed(Exception):
+class DemoFailed(Refused):
     """The story could not be told to its end; nothing is known about what was kept."""
 
 

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from levrier.cluster.address import Address
 from levrier.cluster.client import Client
-from levrier.cluster.config import Address
 from levrier.cluster.demo_clients import USER
 
 

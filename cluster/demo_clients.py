@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
+from levrier.cluster.address import Address
 from levrier.cluster.client import Client, ClientError
-from levrier.cluster.config import Address
 
 USER: Final = "iggy"
 CLIENT_ERRORS: Final = (RuntimeError, ClientError)

@@ -15,6 +15,7 @@ from typing import Final
 
 from levrier.cluster.links import HOST
 from levrier.cluster.local_cluster import ClusterPlan, LocalCluster
+from levrier.cluster.refused import Refused
 from levrier.cluster.standing import Row, rows
 from levrier.cluster.watch import ClusterWatch, NodeStanding, as_user, serving
 from levrier.persistence.data_dir import DataDirectory
@@ -26,7 +27,7 @@ ASK_SECONDS: Final = 1.0
 LOOK_SECONDS: Final = 0.25
 
 
-class DevRefused(Exception):
+class DevRefused(Refused):
     """The directory or a port is somebody else's. The message says whose, and what to do."""
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
-from levrier.cluster.config import ConfigError
+from levrier.cluster.address import ConfigError
 from levrier.cluster.links import HOST, Links
 from levrier.cluster.process import NodeProcess
 

@@ -44,8 +44,9 @@ from levrier.actors.plugins.actor import PLUGIN_HOST, AnswerRouter
 from levrier.actors.plugins.report import PluginBoard
 from levrier.actors.runtime import ExitStatus, FatalReason, Recipient, Runtime, ThreadedRuntime
 from levrier.actors.superblock.actor import SuperblockActor
+from levrier.cluster.address import Address
 from levrier.cluster.boot import Booted, BootRefused, boot
-from levrier.cluster.config import METADATA_GROUP, Address, NodeConfig
+from levrier.cluster.config import METADATA_GROUP, NodeConfig
 from levrier.cluster.figures import ProcessFigures, diagnostic_files
 from levrier.cluster.membership import (
     listen_for_replicas,

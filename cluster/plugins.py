@@ -17,7 +17,8 @@ from levrier.actors.plugins import Plugin
 from levrier.actors.plugins.builtin import BUILTIN
 from levrier.actors.plugins.report import Found
 from levrier.actors.runtime.attempts import attempt
-from levrier.cluster.config import ConfigError, PluginSetup
+from levrier.cluster.address import ConfigError
+from levrier.cluster.config import PluginSetup
 from levrier.cluster.config_values import Kind, Schema, micros
 
 ENTRY_POINT_GROUP: Final = "levrier.plugins"

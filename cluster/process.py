@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
+from levrier.cluster.refused import Refused
+
 READY_SECONDS: Final = 30.0
 END_SECONDS: Final = 30.0
 TAIL_LINES: Final = 5
@@ -25,7 +27,7 @@ _OURS: Final = ("IGGY_ROOT_", "LEVRIER_")
 _CHUNK: Final = 4_096
 
 
-class NodeDidNotStart(Exception):
+class NodeDidNotStart(Refused):
     """The process ended, or said nothing, instead of serving."""
 
 

@@ -24,9 +24,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from levrier.cluster.address import Address
 from levrier.cluster.background import BackgroundLoop
 from levrier.cluster.boot import with_port
-from levrier.cluster.config import Address, NodeConfig, RootUser
+from levrier.cluster.config import NodeConfig, RootUser
 from levrier.cluster.config_file import plugin_setups
 from levrier.cluster.local_cluster import HEARTBEAT, ClusterPlan, LocalCluster, Setting
 from levrier.cluster.node import Node

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
 
+from levrier.cluster.address import Address
 from levrier.cluster.client import Client, ClientError, DeadlineExceeded, Disconnected, Evicted, IggyError
 from levrier.cluster.client_tls import ClientTls
-from levrier.cluster.config import Address
 from levrier.wire.codes import ErrorCode
 
 Login = Callable[[Client], Awaitable[object]]

@@ -16,10 +16,10 @@ from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
+from levrier.cluster.address import Address
 from levrier.cluster.cli.output import CommandFailed, Exit
 from levrier.cluster.cli.secrets_given import SecretSource
 from levrier.cluster.client import Client, ClientError, ClientTls, Evicted, IggyError
-from levrier.cluster.config import Address
 
 T = TypeVar("T")
 

@@ -16,8 +16,9 @@ import typer
 from loguru import logger
 
 from levrier.actors.runtime import FatalReason
+from levrier.cluster.address import Address
 from levrier.cluster.cli.output import CommandFailed, Exit
-from levrier.cluster.config import Address, NodeConfig, RootUser
+from levrier.cluster.config import NodeConfig, RootUser
 from levrier.cluster.config_file import FileConfig, load, plugin_setups, with_flags
 from levrier.cluster.figures import RecentLog
 from levrier.cluster.node import Node

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from levrier.cluster.address import Address
 from levrier.cluster.boot import BootRefused
-from levrier.cluster.config import Address, Member, NodeConfig
+from levrier.cluster.config import Member, NodeConfig
 from levrier.cluster.node import Node
 
 

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from levrier.cluster.address import Address
 from levrier.cluster.bench import BenchFailed, BenchReport, BenchSettings, Load, run_bench
 from levrier.cluster.client import DeadlineExceeded, Disconnected, IggyError
-from levrier.cluster.config import Address
 from levrier.cluster.testing import Server
 from levrier.wire.codes import Operation
 from tests.cluster.raw_client import RawClient, code, delete_stream

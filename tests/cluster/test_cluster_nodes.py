@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from levrier.cluster.address import Address
 from levrier.cluster.bench import BenchSettings, Load, run_bench
 from levrier.cluster.boot import BootRefused
 from levrier.cluster.client import Client
 from levrier.cluster.client_errors import IggyError
-from levrier.cluster.config import Address, LinkSecurity, Member, NodeConfig, RootUser
+from levrier.cluster.config import LinkSecurity, Member, NodeConfig, RootUser
 from levrier.cluster.node import Node
 from levrier.wire.codes import ErrorCode
 from tests.actors.bus.tls_identity import CERTIFICATE, KEY

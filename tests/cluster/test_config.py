@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from levrier.cluster.config import Address, ConfigError, NodeConfig, RootUser
+from levrier.cluster.address import Address, ConfigError
+from levrier.cluster.config import NodeConfig, RootUser
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from levrier.cluster.config import Address, ConfigError, NodeConfig
+from levrier.cluster.address import Address, ConfigError
+from levrier.cluster.config import NodeConfig
 from levrier.cluster.config_file import FileConfig, load, with_flags
 
 CLUSTER = """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from levrier.cluster.config import ConfigError
+from levrier.cluster.address import ConfigError
 from levrier.cluster.config_file import load
 from levrier.cluster.local_cluster import ClusterPlan, LocalCluster, MemberPorts, config_text, free_ports
 from levrier.cluster.process import NodeDidNotStart

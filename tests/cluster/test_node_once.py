@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from levrier.cluster.address import Address
 from levrier.cluster.client import Client
-from levrier.cluster.config import JOURNAL_APART, Address, NodeConfig, RootUser
+from levrier.cluster.config import JOURNAL_APART, NodeConfig, RootUser
 from levrier.cluster.node import Node
 from levrier.cluster.testing import Server
 from levrier.persistence.storage import DiskFile, DiskStorage

@@ -11,7 +11,8 @@ import pytest
 from levrier.actors.plugins import Context, NoSettings, Notice, Operation, Plugin
 from levrier.actors.plugins.report import Found
 from levrier.cluster import plugins as found_plugins
-from levrier.cluster.config import ConfigError, NodeConfig, PluginSetup
+from levrier.cluster.address import ConfigError
+from levrier.cluster.config import NodeConfig, PluginSetup
 from levrier.cluster.config_file import load
 from levrier.cluster.plugins import Installed, PluginInvalid, checked, installed
 from levrier.cluster.testing import Server

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from levrier.cluster.address import Address
 from levrier.cluster.bench import BenchReport, BenchSettings, Load, run_bench
-from levrier.cluster.config import Address
 from tests.cluster.processes import NodeProcess, Spawn
 
 pytestmark = [pytest.mark.process, pytest.mark.long]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from levrier.cluster.address import Address
 from levrier.cluster.client import Client
-from levrier.cluster.config import Address
 from levrier.cluster.testing import Cluster
 from tests.cluster.processes import NodeProcess
 from tests.plugins.reader import install, levrier, run, with_site

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from apache_iggy import IggyClient, TcpConfig, TcpReconnectionConfig
 
-from levrier.cluster.config import Address, NodeConfig, RootUser
+from levrier.cluster.address import Address
+from levrier.cluster.config import NodeConfig, RootUser
 from levrier.cluster.node import Node
 from tests.actors.bus import tls_identity
 from tests.sdk.running import run

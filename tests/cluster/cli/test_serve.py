@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from levrier.cluster.address import ConfigError
 from levrier.cluster.cli.output import CommandFailed
 from levrier.cluster.cli.serve import held, root_user
-from levrier.cluster.config import ConfigError, RootUser
+from levrier.cluster.config import RootUser
 from tests.cluster.processes import ROOT, NotReady, Spawn
 from tests.cluster.raw_client import RawClient, code
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from levrier.cluster.address import Address
 from levrier.cluster.cli.output import Exit
 from levrier.cluster.client import Client, ClientTls
 from levrier.cluster.client_errors import ProtocolViolation, TlsFailed, TlsProblem
-from levrier.cluster.config import Address, NodeConfig, RootUser
+from levrier.cluster.config import NodeConfig, RootUser
 from levrier.cluster.node import Node
 from tests.actors.bus import tls_identity
 from tests.cluster.cli.running import CommandLine, Ran
