@@ -37,6 +37,7 @@ from levrier.wire.headers import PrepareHeader
 from levrier.wire.prepare import identity_checksum
 
 WINDOW_SIZE = 1024 * 1024
+_ZEROS = bytes(WINDOW_SIZE)
 _PREPARE_COMMAND = 6
 
 
@@ -151,7 +152,7 @@ class _Scan:
         offset = start
         while offset < self._size:
             window = self._file.read(offset, self._window_size)
-            content = len(window.rstrip(b"\0"))
+            content = 0 if window == _ZEROS[: len(window)] else len(window.rstrip(b"\0"))
             if content:
                 used = offset + content
                 self._refuse_if_durable(start, offset, window)
