@@ -169,9 +169,10 @@ with Server(plugins={"deadletters": {"suffix": ".lost"}}) as node:
     asyncio.run(wait_for(node.address, ["a", "a.lost"]))
 
 with Cluster(nodes=3, settings={"plugins.deadletters.suffix": ".lost"}) as cluster:
-    asyncio.run(create(cluster.address(cluster.primary()), "a", "b", "c"))
-    cluster.kill(cluster.primary())
     primary = cluster.wait_for_primary()
+    asyncio.run(create(cluster.address(primary), "a", "b", "c"))
+    cluster.kill(primary)
+    primary = cluster.wait_for_primary(other_than=primary)
     asyncio.run(create(cluster.address(primary), "d"))
     wanted = ["a", "a.lost", "b", "b.lost", "c", "c.lost", "d", "d.lost"]
     asyncio.run(wait_for(cluster.address(primary), wanted))
