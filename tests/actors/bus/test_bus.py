@@ -321,6 +321,7 @@ def test_pings_that_nobody_reads_are_bounded() -> None:
 
 
 def test_a_closed_connection_logs_its_session_out_and_is_told_nothing_more() -> None:
+    """C-053: whoever answers finds that nobody listens any more, and nothing is kept."""
     rig = CoreRig()
     rig.open(1)
     rig.log_in(1, epoch=11)

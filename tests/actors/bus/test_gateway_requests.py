@@ -313,7 +313,7 @@ def test_an_answer_of_the_gateway_itself_names_the_commit_point_that_was_seen_la
 
 
 def test_a_surplus_answer_is_dropped(rig: Rig) -> None:
-    """One frame for one request: whatever else is told of it changes nothing."""
+    """C-047, C-055: one frame for one request: whatever else is told of it changes nothing, however often."""
     rig.send(CREATE)
     ticket = ticket_of(rig.take(Preflight))
     frame = committed(Operation.CREATE_STREAM, op=12)
@@ -327,6 +327,7 @@ def test_a_surplus_answer_is_dropped(rig: Rig) -> None:
 
 
 def test_an_answer_to_an_earlier_request_does_not_answer_the_open_one(rig: Rig) -> None:
+    """C-056: what was refused stays refused, and says nothing about anything else."""
     rig.send(CREATE)
     first = ticket_of(rig.take(Preflight))
     rig.tell(bus.Deny(ticket=first, code=57, commit=1))

@@ -56,7 +56,7 @@ def test_a_failed_append_is_unwound() -> None:
 
 
 def test_the_submitter_is_told_at_once_that_the_outcome_is_unknown() -> None:
-    """C-089: 57; the bytes may be on the disk until the log is cut (D-25)."""
+    """C-089: 57; the bytes may be on the disk until the log is cut (D-25). C-051: nobody waits for what will not come."""
     replica = at_head_7()
     assert denials(fail(replica, admit(replica, 1))) == [(1, 57)]
 

@@ -259,7 +259,7 @@ def test_a_view_start_bars_admission_until_what_was_inherited_is_applied() -> No
 
 
 def test_what_clients_hear_when_the_primary_enters_a_view_change() -> None:
-    """Rules 6 and 7: 58 for what was only queued, 57 for what was prepared; nobody hears twice."""
+    """Rules 6 and 7, C-046: 58 for what was only queued, 57 for what was prepared; nobody hears twice."""
     primary = member(0, depth=2)
     applied = admit(primary, 1)
     primary.on_appended([position(applied)])
