@@ -196,7 +196,7 @@ class ConsensusActor(NodeActor):
         self._execute(self._replica.on_submit_own(message))
 
     def _on_prepare(self, message: consensus.PrepareReceived) -> None:
-        self._execute(self._replica.on_prepare(message.prepare))
+        self._execute(self._replica.on_prepare(message.prepare, message.sender))
 
     def _on_repair_prepare(self, message: consensus.RepairPrepareReceived) -> None:
         self._execute(self._replica.on_repair_prepare(message.prepare))

@@ -10,18 +10,20 @@ from levrier.actors.consensus.effects import Note, Severity
 from levrier.actors.consensus.log_gate import follows, make_way, park, submit
 from levrier.actors.consensus.normal import forward
 from levrier.actors.consensus.repair import maybe_request_repair
+from levrier.actors.consensus.spare_acks import note_feed
 from levrier.actors.consensus.state import ReplicaState, Status
 from levrier.actors.consensus.verified import verify
 from levrier.wire.prepare import Prepare
 
 
-def receive_prepare(state: ReplicaState, prepare: Prepare) -> None:
+def receive_prepare(state: ReplicaState, prepare: Prepare, sender: int | None) -> None:
     """A prepare of the primary, from whoever passed it on."""
     header = prepare.header
     if header.view > state.view:
         state.observe_view(header.view)
     if state.is_transferring or state.status is not Status.NORMAL or header.view != state.view or state.is_primary:
         return
+    note_feed(state, sender)
     state.commit_max = max(state.commit_max, header.commit)
     if header.op > state.commit_min:
         if _take(state, prepare):

@@ -6,13 +6,14 @@ acknowledging both come after it: nothing leaves this node that its own disk doe
 
 from collections.abc import Sequence
 
-from levrier.actors.consensus.acks import acknowledge_durable, send_prepare_ok
+from levrier.actors.consensus.acks import acknowledge_durable
 from levrier.actors.consensus.admission import promote
 from levrier.actors.consensus.commits import stream_commits
 from levrier.actors.consensus.effects import Broadcast, Flush, Note, Send, Severity
 from levrier.actors.consensus.gate import may_send, note_disk_progress
 from levrier.actors.consensus.messages import LogPosition
 from levrier.actors.consensus.projection import chain_target
+from levrier.actors.consensus.spare_acks import acknowledge, place_in_chain
 from levrier.actors.consensus.state import Owed, ReplicaState, Status
 from levrier.wire.prepare import Prepare
 
@@ -60,20 +61,14 @@ def _note_durable(state: ReplicaState, op: int) -> None:
         return
     if op <= state.commit_min:
         return
-    completes = _completes_quorum(state)
+    completes = place_in_chain(state) + 1 >= state.quorums.replication
     if completes:
-        send_prepare_ok(state, header)
+        acknowledge(state, header)
     prepare = state.bodies.get(op)
     if prepare is not None:
         forward(state, prepare)
     if not completes:
-        send_prepare_ok(state, header)
-
-
-def _completes_quorum(state: ReplicaState) -> bool:
-    """Whether everybody before this replica in the chain, and it, are enough."""
-    before = (state.config.replica - state.primary) % state.config.replica_count
-    return before + 1 >= state.quorums.replication
+        acknowledge(state, header)
 
 
 def forward(state: ReplicaState, prepare: Prepare) -> None:

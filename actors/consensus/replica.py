@@ -206,11 +206,11 @@ class Replica:
         )
         return self._done()
 
-    def on_prepare(self, prepare: Prepare) -> list[Effect]:
-        """A live prepare came."""
+    def on_prepare(self, prepare: Prepare, sender: int | None = None) -> list[Effect]:
+        """A live prepare came, from its primary or down the chain; None where nobody knows who handed it on."""
         if not self._state.born:
             return []
-        self._take_prepare(prepare)
+        self._take_prepare(prepare, sender)
         return self._done()
 
     def on_repair_prepare(self, prepare: Prepare) -> list[Effect]:
@@ -235,16 +235,16 @@ class Replica:
                 case FrameReceived():
                     self._judge_frame(frame.header, frame.body)
                 case PrepareReceived():
-                    self._take_prepare(frame.prepare)
+                    self._take_prepare(frame.prepare, frame.sender)
                 case RepairPrepareReceived():
                     repair.receive_repair_prepare(state, frame.prepare)
             if state.owed or state.status is Status.VIEW_CHANGE:
                 self._resume()
         return self._done()
 
-    def _take_prepare(self, prepare: Prepare) -> None:
+    def _take_prepare(self, prepare: Prepare, sender: int | None) -> None:
         if self._believes(prepare.header.view, None):
-            backup.receive_prepare(self._state, prepare)
+            backup.receive_prepare(self._state, prepare, sender)
 
     def _judge_frame(self, header: ControlHeader, body: bytes) -> None:
         state = self._state
@@ -399,7 +399,7 @@ class Replica:
             if is_repair:
                 repair.receive_repair_prepare(state, prepare)
             else:
-                backup.receive_prepare(state, prepare)
+                backup.receive_prepare(state, prepare, None)
 
     def _resume(self) -> None:
         """Take up what waited for the disk."""

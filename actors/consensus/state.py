@@ -305,6 +305,20 @@ class Forwarded:
     deadline: int
 
 
+@dataclass(slots=True, kw_only=True)
+class SpareAcks:
+    """What a backup has not acknowledged because a quorum forms without it (`spare_acks`)."""
+
+    recent: list[PrepareHeader] = field(default_factory=list)
+    """What became durable since the last tick."""
+    earlier: list[PrepareHeader] = field(default_factory=list)
+    """What became durable before it."""
+    is_chained: bool = False
+    """Whether the last prepare came down the chain, and not from its primary."""
+    prompt_until: int = 0
+    """The tick before which everything is acknowledged at once."""
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class ReplicaState:
     """The fields of section 2, and the effects of the handler that is running."""
@@ -395,6 +409,7 @@ class ReplicaState:
     offers: list[int] = field(default_factory=list)
     """Tokens of offers that wait for a capture."""
     next_nonce: int = 1
+    spare_acks: SpareAcks = field(default_factory=SpareAcks)
     suspects: int = 0
     """Bit r: replica r did not acknowledge in time, so the chain is not relied upon."""
 

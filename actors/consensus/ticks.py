@@ -4,7 +4,7 @@ Timers first, in the order of section 3, then the backstops. A group of one repl
 nobody to retransmit to, to send a heartbeat to, or to elect.
 """
 
-from levrier.actors.consensus import digests, forwarding, probe, repair, transfer, view_change
+from levrier.actors.consensus import digests, forwarding, probe, repair, spare_acks, transfer, view_change
 from levrier.actors.consensus.admission import bootstrap_if_blank
 from levrier.actors.consensus.checkpoints import capture_if_due
 from levrier.actors.consensus.gate import retry_persist
@@ -67,6 +67,7 @@ def _fire_view_change_status(state: ReplicaState) -> None:
 def _drive_recovery(state: ReplicaState) -> None:
     """What a lost frame of a repair or of a transfer left behind."""
     repair.pass_tick(state)
+    spare_acks.pass_tick(state)
     if state.waiters or state.forwarded:
         forwarding.pass_tick(state)
     digests.pass_tick(state)

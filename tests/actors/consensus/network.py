@@ -347,7 +347,7 @@ class Node:
         """A frame arrives, as the Bus would hand it over."""
         command = frame[COMMAND_OFFSET]
         if command == 6:
-            self.take(self.replica.on_prepare(Prepare.decode(frame)))
+            self.take(self.replica.on_prepare(Prepare.decode(frame), sender))
         elif command == 19:
             self.take(self.replica.on_repair_prepare(Prepare.decode(frame)))
         else:
