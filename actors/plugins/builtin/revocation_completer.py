@@ -2,7 +2,8 @@
 
 A revocation is complete when the old owner polled nothing that it has not committed, or has had long enough. What was polled
 is known by who serves the messages; a node without messages knows of no polls, so it completes at once. Completing twice
-does nothing.
+does nothing. An operation names the partition and its owner, not the revocation: one that was under way when that revocation
+ended and another one of the same partition began completes the new one early, and what is in flight is delivered again.
 """
 
 from dataclasses import dataclass

@@ -15,6 +15,7 @@ from levrier.wire.requests.replicated import (
     CreatePersonalAccessTokenReplicated,
     CreateTopicWithAssignments,
     JoinConsumerGroupReplicated,
+    LeaveConsumerGroupReplicated,
 )
 from levrier.wire.requests.topics import CreateTopic
 from tests.simulation.checkers.story import CLIENT, OTHER, Story, Watched
@@ -65,6 +66,14 @@ class House:
         self.story.commit(Operation.JOIN_CONSUMER_GROUP, body)
         self.watched.tell()
 
+    def leave(self, client: int) -> None:
+        """A member goes, which ends every revocation of its group."""
+        where = Identifier(0), Identifier(0), Identifier(0)
+        stream, topic, group = where
+        body = LeaveConsumerGroupReplicated(stream=stream, topic=topic, group=group, client=client).encode()
+        self.story.commit(Operation.LEAVE_CONSUMER_GROUP, body)
+        self.watched.tell()
+
     def complete(self, partition: int, **fields: int) -> None:
         """What the completer commits."""
         body = CompleteConsumerGroupRevocation(
@@ -99,6 +108,27 @@ def test_after_the_time_it_may_go_and_one_that_nobody_polls_at_once() -> None:
     house.join(OTHER, 0, 1)
     house.complete(1, timestamp=house.now + TIMEOUT)
     assert house.checker.completions == 1
+
+
+def test_a_completion_under_way_may_find_a_later_revocation_of_the_same_partition() -> None:
+    """It does not say which one it means; the first one was due, and ended when its member left and came back."""
+    house = House()
+    house.join(OTHER, 0, 1)
+    first = house.now
+    house.leave(OTHER)
+    house.join(OTHER, 0, 1)
+    house.complete(1, timestamp=first + TIMEOUT)
+    assert house.checker.completions == 1
+
+
+def test_a_completion_that_was_due_for_no_revocation_is_early() -> None:
+    house = House()
+    house.join(OTHER, 0, 1)
+    first = house.now
+    house.leave(OTHER)
+    house.join(OTHER, 0, 1)
+    with pytest.raises(Violation, match=f"^{Rule.HANDED_OVER_IN_TIME}: op 10 takes partition 1"):
+        house.complete(1, timestamp=first + TIMEOUT - 1)
 
 
 def test_a_completion_that_comes_twice_is_none() -> None:
