@@ -22,7 +22,14 @@ from levrier.actors.bus import tokens
 from levrier.actors.bus.effects import BuildArchive, HashPassword, Question, VerifyPassword
 from levrier.actors.bus.session import Session
 from levrier.actors.consensus.messages import StatusQuery
-from levrier.actors.metadata.messages import CountTokens, FindPasswordHash, FindSegmentSize, Survey
+from levrier.actors.metadata.messages import (
+    CountTokens,
+    FindCredentials,
+    FindPasswordHash,
+    FindSegmentSize,
+    FindToken,
+    Survey,
+)
 from levrier.wire.codes import CLIENT_ALLOWED, ErrorCode, Operation
 from levrier.wire.errors import WireError
 from levrier.wire.identifiers import Identifier
@@ -78,6 +85,8 @@ Admission: TypeAlias = Callable[[bytes, Session], bytes | Start]
 ANSWERED_BY: Final[dict[type, type]] = {
     FindSegmentSize: bus.SegmentSize,
     FindPasswordHash: bus.Credentials,
+    FindCredentials: bus.Credentials,
+    FindToken: bus.TokenOwner,
     VerifyPassword: bus.PasswordVerified,
     HashPassword: bus.PasswordHashed,
     CountTokens: bus.TokenCount,

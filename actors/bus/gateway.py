@@ -19,14 +19,14 @@ from typing import Any, Final
 
 from levrier.actors.bus import admission, login, queries, system, tokens
 from levrier.actors.bus import messages as bus
-from levrier.actors.bus.effects import CloseConnection, GatewayEffect, VerifyPassword, WriteFrame
+from levrier.actors.bus.effects import CloseConnection, GatewayEffect, WriteFrame
 from levrier.actors.bus.pending import Pending, Stage
 from levrier.actors.bus.registry import ClientRegistry, CommitPoint
 from levrier.actors.bus.session import Ending, Session
 from levrier.actors.bus.settings import GatewaySettings
 from levrier.actors.client_table.messages import PLUGIN_CLIENT_MIN, ClientRequest, Preflight
 from levrier.actors.consensus.messages import StatusQuery
-from levrier.actors.metadata.messages import FindCredentials, FindToken, Query
+from levrier.actors.metadata.messages import Query
 from levrier.wire.checksums import body_matches
 from levrier.wire.codes import CLIENT_ALLOWED, RESULT_FRAMED, ErrorCode, EvictionReason, Operation
 from levrier.wire.errors import WireError
@@ -52,7 +52,6 @@ _COMMIT_OFFSET: Final = 184
 _INVALID_COMMAND: Final = int(ErrorCode.INVALID_COMMAND)
 _INVALID_FORMAT: Final = int(ErrorCode.INVALID_FORMAT)
 _FEATURE_UNAVAILABLE: Final = int(ErrorCode.FEATURE_UNAVAILABLE)
-_TRANSIENT_NOT_COMMITTED: Final = int(ErrorCode.TRANSIENT_NOT_COMMITTED)
 _UNAUTHENTICATED: Final = int(ErrorCode.UNAUTHENTICATED)
 _TOKEN_EXISTS: Final = int(ErrorCode.PERSONAL_ACCESS_TOKEN_ALREADY_EXISTS)
 
@@ -230,7 +229,7 @@ class Gateway:
         """Take a course one step further. The ticket stays the one of the request."""
         course = pending.course
         assert course is not None
-        outcome: admission.Admitted | bytes | ErrorCode
+        outcome: admission.Admitted | bytes | ErrorCode | login.Known | EvictionReason
         try:
             question = course.send(answer)
         except StopIteration as finished:
@@ -241,9 +240,14 @@ class Gateway:
             pending.awaited = admission.ANSWERED_BY[question.__class__]
             self._effects.append(question)
             return
+        if isinstance(outcome, login.Known):
+            self._register(pending, outcome.user_id)
+            return
         self._pending = None
         if isinstance(outcome, ErrorCode):
             self._deny(pending.header, int(outcome))
+        elif isinstance(outcome, EvictionReason):
+            self._evict(pending.header, outcome)
         elif isinstance(outcome, bytes):
             self._answer_query(pending.header, outcome)
         else:
@@ -277,17 +281,9 @@ class Gateway:
             window = self._settings.window if attempt is EvictionReason.INCOMPATIBLE_PROTOCOL else None
             self._evict(header, attempt, window)
             return
-        pending = self._open(header, Stage.CREDENTIALS)
-        pending.login = attempt
-        if attempt.username is None:
-            self._try_token(pending, attempt)
-        else:
-            self._effects.append(FindCredentials(ticket=pending.ticket, username=attempt.username))
-
-    def _try_token(self, pending: Pending, attempt: login.Attempt) -> None:
-        assert attempt.token_hash is not None
-        pending.stage = Stage.TOKEN
-        self._effects.append(FindToken(ticket=pending.ticket, token_hash=attempt.token_hash))
+        pending = self._open(header, Stage.COURSE)
+        pending.course = login.course(attempt, pending.ticket, self._settings)
+        self._proceed(pending, None)
 
     def _begin_logout(self, header: RequestHeader, body: bytes) -> None:
         session = self._session
@@ -396,10 +392,8 @@ class Gateway:
         if code:
             self._write(rejection(pending.header, code=code, commit=self._commit.op))
             return
-        attempt = pending.login
-        assert attempt is not None
-        assert attempt.user_id is not None
-        session = Session(client=pending.header.client, epoch=header.commit, user_id=attempt.user_id)
+        assert pending.user_id is not None
+        session = Session(client=pending.header.client, epoch=header.commit, user_id=pending.user_id)
         assert session.epoch > 0
         self._bind(session)
         self._answer_login(pending.header, session)
@@ -442,62 +436,9 @@ class Gateway:
         if pending.stage is Stage.COURSE and answer.__class__ is pending.awaited:
             self._proceed(pending, answer)
 
-    def _on_credentials(self, pending: Pending, answer: bus.Credentials) -> None:
-        if pending.stage is not Stage.CREDENTIALS:
-            self._on_course_answer(pending, answer)
-            return
-        attempt = pending.login
-        assert attempt is not None
-        if not answer.bootstrapped:
-            self._pending = None
-            self._deny(pending.header, _TRANSIENT_NOT_COMMITTED)
-            return
-        # The comparison is made in every case: an unknown or inactive user must not be told by the time it takes.
-        pending.stage = Stage.VERIFICATION
-        pending.login = attempt.resolved(user_id=answer.user_id if answer.active else None)
-        known = answer.user_id is not None
-        password_hash = answer.password_hash if known else self._settings.dummy_password_hash
-        self._effects.append(
-            VerifyPassword(ticket=pending.ticket, password=attempt.password, password_hash=password_hash)
-        )
-
-    def _on_password_verified(self, pending: Pending, answer: bus.PasswordVerified) -> None:
-        if pending.stage is not Stage.VERIFICATION:
-            self._on_course_answer(pending, answer)
-            return
-        attempt = pending.login
-        assert attempt is not None
-        if answer.matches is None:
-            self._pending = None
-            self._deny(pending.header, _TRANSIENT_NOT_COMMITTED)
-        elif answer.matches and attempt.user_id is not None:
-            self._register(pending, attempt.user_id)
-        elif attempt.token_hash is not None:
-            self._try_token(pending, attempt)
-        else:
-            self._pending = None
-            self._evict(pending.header, attempt.refusal)
-
-    def _on_token_owner(self, pending: Pending, answer: bus.TokenOwner) -> None:
-        if pending.stage is not Stage.TOKEN:
-            return
-        attempt = pending.login
-        assert attempt is not None
-        expired = answer.expires_at is not None and answer.expires_at <= self._settings.now_micros()
-        if answer.user_id is not None and answer.active and not expired:
-            pending.login = attempt.resolved(user_id=answer.user_id)
-            self._register(pending, answer.user_id)
-            return
-        self._pending = None
-        if not answer.bootstrapped:
-            self._deny(pending.header, _TRANSIENT_NOT_COMMITTED)
-        elif answer.user_id is None or expired:
-            self._evict(pending.header, attempt.refusal)
-        else:
-            self._evict(pending.header, EvictionReason.USER_INACTIVE)
-
     def _register(self, pending: Pending, user_id: int) -> None:
         pending.stage = Stage.REGISTER
+        pending.user_id = user_id
         request = ClientRequest(
             ticket=pending.ticket, header=login.register_header(pending.header), body=b"", user_id=user_id
         )
@@ -588,12 +529,12 @@ _ANSWERS: Final[dict[type, Callable[[Gateway, Pending, Any], None]]] = {
     bus.Deny: Gateway._on_deny,
     bus.Evict: Gateway._on_evict,
     bus.QueryAnswer: Gateway._on_query_answer,
-    bus.Credentials: Gateway._on_credentials,
-    bus.PasswordVerified: Gateway._on_password_verified,
+    bus.Credentials: Gateway._on_course_answer,
+    bus.PasswordVerified: Gateway._on_course_answer,
     bus.PasswordHashed: Gateway._on_course_answer,
     bus.SegmentSize: Gateway._on_course_answer,
     bus.TokenCount: Gateway._on_course_answer,
-    bus.TokenOwner: Gateway._on_token_owner,
+    bus.TokenOwner: Gateway._on_course_answer,
     bus.Surveyed: Gateway._on_surveyed,
     bus.ArchiveBuilt: Gateway._on_course_answer,
     bus.NodeStatus: Gateway._on_node_status,

@@ -1,13 +1,18 @@
-"""Reading and answering a login (wire 9.2, requests 4).
+"""Reading, judging and answering a login (wire 9.2, requests 4).
 
 Both forms of a login come as operation 1. The protocol version in front is judged first, then the body is read as user and
 password, else as a token. Nothing here compares a password; nothing here shows one.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from levrier.actors.bus import messages as bus
+from levrier.actors.bus.effects import Question, VerifyPassword
 from levrier.actors.bus.tokens import hash_token
-from levrier.wire.codes import EvictionReason, Operation
+from levrier.actors.metadata.messages import FindCredentials, FindToken
+from levrier.wire.codes import ErrorCode, EvictionReason, Operation
 from levrier.wire.errors import WireError
 from levrier.wire.headers import RequestHeader
 from levrier.wire.names import is_valid_password, is_valid_username
@@ -21,23 +26,76 @@ from levrier.wire.responses.login import LoginResponse
 class Attempt:
     """A login that may be tried: with user and password, with a token, or, where the body reads as both, in that order.
 
-    `username` is None without the first form, `token_hash` without the second. `user_id` is None until, and unless, such
-    a user may log in.
+    `username` is None without the first form, `token_hash` without the second.
     """
 
     username: str | None = None
     password: str = field(default="", repr=False)
     token_hash: str | None = field(default=None, repr=False)
-    user_id: int | None = None
 
     @property
     def refusal(self) -> EvictionReason:
         """The reason when no form that was tried is good: the first one counts."""
         return EvictionReason.INVALID_TOKEN if self.username is None else EvictionReason.INVALID_CREDENTIALS
 
-    def resolved(self, *, user_id: int | None) -> "Attempt":
-        """The attempt after the name or the token was looked up; None for a user that is unknown or inactive."""
-        return replace(self, user_id=user_id)
+
+class Known(NamedTuple):
+    """Who logs in."""
+
+    user_id: int
+
+
+class Means(Protocol):
+    """What a login is judged with, beside the answers to its questions."""
+
+    @property
+    def now_micros(self) -> Callable[[], int]:
+        """The time, in microseconds since 1970."""
+
+    @property
+    def dummy_password_hash(self) -> str:
+        """What the password of an unknown user is compared with."""
+
+
+Course: TypeAlias = Generator[Question, Any, Known | ErrorCode | EvictionReason]
+"""Yields questions; returns who logs in, the status of a refusal that may not last, or why the login is refused for good."""
+
+
+def course(attempt: Attempt, ticket: bus.Ticket, means: Means) -> Course:
+    """Try what the attempt holds: the password first, then the token."""
+    if attempt.username is not None:
+        outcome = yield from _by_password(attempt.username, attempt.password, ticket, means)
+        if outcome is not None:
+            return outcome
+    if attempt.token_hash is None:
+        return attempt.refusal
+    return (yield from _by_token(attempt.token_hash, attempt.refusal, ticket, means))
+
+
+def _by_password(
+    username: str, password: str, ticket: bus.Ticket, means: Means
+) -> Generator[Question, Any, Known | ErrorCode | None]:
+    """None for a wrong one. An unknown or inactive user must not be told by the time it takes: something is compared in any case."""
+    found: bus.Credentials = yield FindCredentials(ticket=ticket, username=username)
+    if not found.bootstrapped:
+        return ErrorCode.TRANSIENT_NOT_COMMITTED
+    password_hash = means.dummy_password_hash if found.user_id is None else found.password_hash
+    verified: bus.PasswordVerified = yield VerifyPassword(ticket=ticket, password=password, password_hash=password_hash)
+    if verified.matches is None:
+        return ErrorCode.TRANSIENT_NOT_COMMITTED
+    if verified.matches and found.active and found.user_id is not None:
+        return Known(found.user_id)
+    return None
+
+
+def _by_token(token_hash: str, refusal: EvictionReason, ticket: bus.Ticket, means: Means) -> Course:
+    owner: bus.TokenOwner = yield FindToken(ticket=ticket, token_hash=token_hash)
+    is_expired = owner.expires_at is not None and owner.expires_at <= means.now_micros()
+    if owner.user_id is not None and owner.active and not is_expired:
+        return Known(owner.user_id)
+    if not owner.bootstrapped:
+        return ErrorCode.TRANSIENT_NOT_COMMITTED
+    return refusal if owner.user_id is None or is_expired else EvictionReason.USER_INACTIVE
 
 
 def read(body: bytes, window: ProtocolWindow) -> Attempt | EvictionReason:

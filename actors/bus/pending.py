@@ -11,28 +11,25 @@ from levrier.wire.headers import RequestHeader
 class Stage(IntEnum):
     """What the open request waits for."""
 
-    CREDENTIALS = 0
-    VERIFICATION = 1
-    REGISTER = 2
-    COMMIT = 3
-    LOGOUT = 4
-    QUERY = 5
-    COURSE = 6
-    STATUS = 7
-    TOKEN = 8
+    REGISTER = 0
+    COMMIT = 1
+    LOGOUT = 2
+    QUERY = 3
+    COURSE = 4
+    STATUS = 5
 
 
 class Pending:
-    """The open request. `login` belongs to a Register; `course` and `awaited`, the class of the answer that the course
-    waits for, to an admission under way; `minted` to a token whose creation is in the log."""
+    """The open request. `course` and `awaited`, the class of the answer that the course waits for, belong to a login or an
+    admission under way; `user_id` to a login that is in the log, `minted` to a token whose creation is."""
 
-    __slots__ = ("awaited", "course", "header", "login", "minted", "stage", "ticket")
+    __slots__ = ("awaited", "course", "header", "minted", "stage", "ticket", "user_id")
 
     def __init__(self, ticket: Ticket, header: RequestHeader, stage: Stage, minted: tokens.Minted | None) -> None:
         self.ticket = ticket
         self.header = header
         self.stage = stage
         self.minted = minted
-        self.login: login.Attempt | None = None
-        self.course: admission.Course | None = None
+        self.user_id: int | None = None
+        self.course: admission.Course | login.Course | None = None
         self.awaited: type | None = None
