@@ -23,17 +23,16 @@ def receive_prepare(state: ReplicaState, prepare: Prepare, sender: int | None) -
         state.observe_view(header.view)
     if state.is_transferring or state.status is not Status.NORMAL or header.view != state.view or state.is_primary:
         return
-    note_feed(state, sender)
     state.commit_max = max(state.commit_max, header.commit)
     if header.op > state.commit_min:
-        if _take(state, prepare):
+        if _take(state, prepare, sender):
             return
     else:
         send_prepare_ok(state, header)  # Applied here, and the primary of a young view may not know.
     stream_commits(state)
 
 
-def _take(state: ReplicaState, prepare: Prepare) -> bool:
+def _take(state: ReplicaState, prepare: Prepare, sender: int | None) -> bool:
     """True if it is being appended: once it is durable and acknowledged, what is committed is applied, and not before."""
     header = prepare.header
     op = header.op
@@ -53,5 +52,6 @@ def _take(state: ReplicaState, prepare: Prepare) -> bool:
     if not follows(state, prepare):
         maybe_request_repair(state, state.primary)
         return False
+    note_feed(state, op, sender)
     submit(state, prepare, is_proven=True)
     return True

@@ -13,7 +13,7 @@ from levrier.actors.consensus.effects import Broadcast, Flush, Note, Send, Sever
 from levrier.actors.consensus.gate import may_send, note_disk_progress
 from levrier.actors.consensus.messages import LogPosition
 from levrier.actors.consensus.projection import chain_target
-from levrier.actors.consensus.spare_acks import acknowledge, place_in_chain
+from levrier.actors.consensus.spare_acks import acknowledge, members_before
 from levrier.actors.consensus.state import Owed, ReplicaState, Status
 from levrier.wire.prepare import Prepare
 
@@ -38,17 +38,16 @@ def note_appended(state: ReplicaState, positions: Sequence[LogPosition]) -> None
     note_disk_progress(state)
     acknowledge_durable(state)
     if not alone and not state.is_primary:
-        if state.commit_max > state.apply_sent:
-            state.effects.append(
-                Flush()
-            )  # The primary waits for the acknowledgement, and nobody for what is applied here.
+        # The primary may wait for what was just sent to it, and nobody for what is applied here.
+        if state.effects and state.commit_max > state.apply_sent:
+            state.effects.append(Flush())
         stream_commits(state)
 
 
 def _note_durable(state: ReplicaState, op: int) -> None:
     """A backup's log has grown: its head follows, and the entry goes on down the chain and back to the primary.
 
-    To the primary first where that completes the quorum, to the next replica first where another one will.
+    To the primary first where nobody behind is needed for the quorum, else to the next replica first.
     """
     header = state.mirror.header(op)
     assert header is not None
@@ -61,13 +60,13 @@ def _note_durable(state: ReplicaState, op: int) -> None:
         return
     if op <= state.commit_min:
         return
-    completes = place_in_chain(state) + 1 >= state.quorums.replication
-    if completes:
+    others_wait = members_before(state) + 1 < state.quorums.replication
+    if not others_wait:
         acknowledge(state, header)
     prepare = state.bodies.get(op)
     if prepare is not None:
         forward(state, prepare)
-    if not completes:
+    if others_wait:
         acknowledge(state, header)
 
 

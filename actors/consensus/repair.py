@@ -24,8 +24,7 @@ RANGE_EVICTED: Final = 21
 
 
 def maybe_request_repair(state: ReplicaState, peer: int) -> None:
-    """Open a session for what is committed or was announced with the view and is not here, if there is such a thing and none is
-    open.
+    """Open a session for what is not here of what is committed or was announced with the view; none if one is open.
 
     What was announced is asked for whether it is committed or not: nothing is acknowledged before all of it is here
     (`gate.holds_announced`), and the primary sends again only what it can hope to have acknowledged soon, the oldest.

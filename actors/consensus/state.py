@@ -310,13 +310,15 @@ class SpareAcks:
     """What a backup has not acknowledged because a quorum forms without it (`spare_acks`)."""
 
     recent: list[PrepareHeader] = field(default_factory=list)
-    """What became durable since the last tick."""
+    """What became durable since the last tick. Uncommitted entries only, so never more than the pipeline of a primary holds."""
     earlier: list[PrepareHeader] = field(default_factory=list)
     """What became durable before it."""
-    is_chained: bool = False
-    """Whether the last prepare came down the chain, and not from its primary."""
+    direct: set[int] = field(default_factory=set)
+    """Ops under way to the disk that the primary sent itself."""
     prompt_until: int = 0
     """The tick before which everything is acknowledged at once."""
+    prompt_ticks: int = 0
+    """How long that was the last time; 0 since a word was not needed."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -1,15 +1,19 @@
-"""The last of a chain does not say what nobody waits to hear (section 5.5)."""
+"""The last of a chain does not say what nobody waits to hear (sections 5.5 and 5.6)."""
 
+import pytest
+
+from levrier.actors.consensus.effects import Apply, Flush, Send
 from levrier.actors.consensus.replica import Replica
-from levrier.actors.consensus.spare_acks import PROMPT_TICKS
+from levrier.actors.consensus.spare_acks import PROMPT_TICKS_MAX, PROMPT_TICKS_MIN
 from levrier.actors.consensus.state import Status
 from levrier.wire.prepare import Prepare
-from tests.actors.consensus.builders import sealed_chain
+from tests.actors.consensus.builders import of_type, position, sealed_chain, without_notes
 from tests.actors.consensus.peers import (
     acknowledged,
     heartbeat,
     member,
     settle_disk,
+    start_view,
     start_view_change,
     ticks,
 )
@@ -36,12 +40,42 @@ def test_what_is_not_committed_within_two_ticks_is_acknowledged_and_all_that_fol
     assert take(last, second, 1) == []
     assert acknowledged(ticks(last, 1)) == [(0, 1), (0, 2)]
     assert take(last, third, 1) == [(0, 3)]
-    ticks(last, PROMPT_TICKS)
+    ticks(last, PROMPT_TICKS_MIN)
     assert take(last, fourth, 1) == []
 
 
+def test_of_what_was_kept_only_the_uncommitted_is_acknowledged() -> None:
+    last = member(2)
+    first, second = sealed_chain(from_op=1, to_op=2, commit=0)
+    take(last, first, 1)
+    take(last, second, 1)
+    last.on_frame(heartbeat(0, 0, commit=1), b"")
+    assert acknowledged(settle_disk(last, ticks(last, 2))) == [(0, 2)]
+
+
+def test_each_word_that_was_needed_doubles_the_time_until_the_next_is_kept_back() -> None:
+    last = member(2)
+    op = 0
+    found = []
+    for _ in range(7):
+        op += 1
+        [prepare] = sealed_chain(from_op=op, to_op=op, commit=0, parent=last.state.last_prepare_checksum)
+        take(last, prepare, 1)
+        ticks(last, 2)
+        found.append(last.state.spare_acks.prompt_until - last.state.ticks)
+        for number in range(found[-1]):
+            last.on_frame(heartbeat(0, 0, number=op * PROMPT_TICKS_MAX + number), b"")
+            ticks(last, 1)
+    assert found == [PROMPT_TICKS_MIN << each for each in range(6)] + [PROMPT_TICKS_MAX]
+    [prepare] = sealed_chain(from_op=op + 1, to_op=op + 1, commit=0, parent=last.state.last_prepare_checksum)
+    take(last, prepare, 1)
+    last.on_frame(heartbeat(0, 0, commit=op + 1, number=(op + 1) * PROMPT_TICKS_MAX), b"")
+    settle_disk(last, ticks(last, 2))
+    assert last.state.spare_acks.prompt_ticks == 0
+
+
 def test_what_the_primary_sends_itself_is_acknowledged_at_once() -> None:
-    """The chain is broken then; so is what comes from nobody knows whom."""
+    """The chain is broken then; so may it be for what comes from nobody knows whom."""
     last = member(2)
     first, second, third = sealed_chain(from_op=1, to_op=3)
     assert take(last, first, 0) == [(0, 1)]
@@ -49,15 +83,38 @@ def test_what_the_primary_sends_itself_is_acknowledged_at_once() -> None:
     assert take(last, third, 1) == []
 
 
-def test_whoever_is_needed_for_the_quorum_says_so_at_once() -> None:
-    """Of three the second, of five the second and the third."""
+def test_a_second_copy_down_the_chain_does_not_keep_back_the_word_for_the_first() -> None:
+    last = member(2)
     [prepare] = sealed_chain(from_op=1, to_op=1)
-    found = {
-        (count, replica): take(member(replica, count=count), prepare, replica - 1) != []
-        for count in (3, 5)
-        for replica in range(1, count)
-    }
-    assert found == {(3, 1): True, (3, 2): False, (5, 1): True, (5, 2): True, (5, 3): False, (5, 4): False}
+    last.on_prepare(prepare, 0)
+    last.on_prepare(prepare, 1)
+    assert acknowledged(last.on_appended([position(prepare)])) == [(0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("count", "view", "spare"),
+    [(2, 0, []), (3, 0, [2]), (3, 1, [0]), (4, 0, [2, 3]), (5, 0, [3, 4]), (5, 3, [1, 2]), (7, 0, [3, 4, 5, 6])],
+)
+def test_whoever_is_needed_for_the_quorum_says_so_at_once(count: int, view: int, spare: list[int]) -> None:
+    [prepare] = sealed_chain(from_op=1, to_op=1, view=view)
+    others = [replica for replica in range(count) if replica != view]
+    silent = [
+        replica
+        for replica in others
+        if take(
+            member(replica, count=count, view=view), prepare, (replica - 1) % count if replica - 1 != view else None
+        )
+        == []
+    ]
+    assert silent == spare
+
+
+def test_a_learner_in_the_chain_does_not_count() -> None:
+    """D-09: it hands on, and acknowledges nothing."""
+    last = member(2)
+    last.on_abstainers_changed(0b010)
+    [prepare] = sealed_chain(from_op=1, to_op=1)
+    assert take(last, prepare, 1) == [(0, 1)]
 
 
 def test_nothing_is_said_of_a_view_that_is_over() -> None:
@@ -67,3 +124,24 @@ def test_nothing_is_said_of_a_view_that_is_over() -> None:
     settle_disk(last, last.on_frame(start_view_change(1, 1), b""))
     assert last.state.status is Status.VIEW_CHANGE
     assert acknowledged(settle_disk(last, ticks(last, 3))) == []
+    assert last.state.spare_acks.prompt_until == 0
+
+
+def test_a_view_that_is_adopted_in_between_has_everything_acknowledged() -> None:
+    last = member(2)
+    chain = sealed_chain(from_op=1, to_op=2, commit=0)
+    for prepare in chain:
+        take(last, prepare, 1)
+    effects = settle_disk(last, last.on_frame(*start_view(1, 1, op=2, commit=0, chain=chain)))
+    assert acknowledged(effects) == [(1, 1), (1, 2)]
+
+
+def test_nothing_is_flushed_where_nothing_was_sent() -> None:
+    last = member(2)
+    first, second = sealed_chain(from_op=1, to_op=2)
+    take(last, first, 1)
+    last.on_prepare(second, 1)
+    effects = without_notes(last.on_appended([position(second)]))
+    assert of_type(effects, Send) == []
+    assert of_type(effects, Flush) == []
+    assert len(of_type(effects, Apply)) == 1
