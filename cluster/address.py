@@ -1,11 +1,9 @@
-"""Where a node listens or is asked, and what is said of a setting that cannot be used."""
+"""Where a node listens or is asked."""
 
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-
-class ConfigError(ValueError):
-    """A setting that cannot be used; the message says which, what it is and what is allowed."""
+from levrier.cluster.refused import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

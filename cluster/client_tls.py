@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from levrier.cluster.address import ConfigError
 from levrier.cluster.client_errors import TlsFailed, TlsProblem
+from levrier.cluster.refused import ConfigError
 
 _NAME_MISMATCHES: Final = frozenset((62, 64))
 """OpenSSL's codes for a certificate of another host name or of another address."""

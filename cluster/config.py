@@ -17,7 +17,8 @@ from levrier.actors.plugins.actor import PLUGIN_HOST, actor_name
 from levrier.actors.plugins.builtin import BUILTIN
 from levrier.actors.plugins.limits import INTERVAL_MILLISECONDS_MIN
 from levrier.actors.plugins.report import Found
-from levrier.cluster.address import Address, ConfigError
+from levrier.cluster.address import Address
+from levrier.cluster.refused import ConfigError
 from levrier.wire.framing import FRAME_SIZE_MAX
 
 METADATA_GROUP = 1 << 63

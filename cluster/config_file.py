@@ -27,10 +27,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from levrier.actors.plugins.report import Found
-from levrier.cluster.address import Address, ConfigError
+from levrier.cluster.address import Address
 from levrier.cluster.config import JOURNAL_APART, LinkSecurity, Member, NodeConfig, PluginSetup
 from levrier.cluster.config_values import Kind, Schema, micros, size, typed
 from levrier.cluster.plugins import Installed, installed, refuse_broken, setups
+from levrier.cluster.refused import ConfigError
 
 ENVIRONMENT_PREFIX: Final = "LEVRIER_"
 TICK_MILLISECONDS: Final = 10

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, TypeAlias, Union
 
-from levrier.cluster.address import ConfigError
+from levrier.cluster.refused import ConfigError
 
 
 class Kind(Enum):

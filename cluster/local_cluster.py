@@ -18,9 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
-from levrier.cluster.address import ConfigError
 from levrier.cluster.links import HOST, Links
 from levrier.cluster.process import NodeProcess
+from levrier.cluster.refused import ConfigError
 
 NODES_MAX: Final = 32
 PORTS_PER_NODE: Final = 10

@@ -26,9 +26,10 @@ from levrier.actors.runtime import Runtime
 from levrier.actors.state_transfer.actor import StateTransferActor
 from levrier.actors.state_transfer.messages import Tick as StateTransferTick
 from levrier.actors.state_transfer.ports import TransferIdentity
-from levrier.cluster.address import Address, ConfigError
+from levrier.cluster.address import Address
 from levrier.cluster.boot import Booted
 from levrier.cluster.config import METADATA_GROUP, LinkSecurity, NodeConfig
+from levrier.cluster.refused import ConfigError
 from levrier.cluster.transfer_codec import MetadataStateCodec
 from levrier.persistence.storage import Storage
 from levrier.wire.acknowledgement import COMMAND as ACKNOWLEDGEMENT

@@ -17,9 +17,9 @@ from levrier.actors.plugins import Plugin
 from levrier.actors.plugins.builtin import BUILTIN
 from levrier.actors.plugins.report import Found
 from levrier.actors.runtime.attempts import attempt
-from levrier.cluster.address import ConfigError
 from levrier.cluster.config import PluginSetup
 from levrier.cluster.config_values import Kind, Schema, micros
+from levrier.cluster.refused import ConfigError
 
 ENTRY_POINT_GROUP: Final = "levrier.plugins"
 ENABLED: Final = "enabled"

@@ -1,7 +1,7 @@
 """The command line: its commands, and how errors become a sentence and an exit status (D-36).
 
-A command's module is imported when that command is run, or when all of them are listed: most need a small part of levrier,
-and whoever asks a node should not wait for the simulator to load.
+A command's module is imported when the first word of the command line is its name: most need a small part of levrier, and
+whoever asks a node should not wait for the simulator to load. Any other first word but `--version` loads them all.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import typer
 
-from levrier.cluster.address import ConfigError
 from levrier.cluster.cli.asking import asks
 from levrier.cluster.cli.complaints import complaint
 from levrier.cluster.cli.output import CommandFailed, Exit, say
@@ -97,7 +96,7 @@ _COMMANDS: Final = (
 
 
 def command_line(wanted: str = "") -> typer.Typer:
-    """The command line that knows the command `wanted`, or all commands if there is none of that name."""
+    """The command line that knows the command `wanted`, or all commands if there is none of that name; none for the version."""
     app = typer.Typer(
         name="levrier",
         help="A metadata node that speaks the Apache Iggy protocol: serve it, ask it, look into its files.",
@@ -111,7 +110,7 @@ def command_line(wanted: str = "") -> typer.Typer:
     )
     app.callback()(_options)
     chosen = [each for each in _COMMANDS if wanted and wanted in {each.name, each.alias}]
-    for each in chosen or _COMMANDS:
+    for each in () if wanted == "--version" else chosen or _COMMANDS:
         command = getattr(import_module(f"levrier.cluster.cli.{each.module}"), each.attribute)
         each.register(app, each.name, command, False)
         if each.alias is not None:
@@ -120,7 +119,6 @@ def command_line(wanted: str = "") -> typer.Typer:
 
 
 _STATUSES: Final[tuple[tuple[type[Exception], Exit], ...]] = (
-    (ConfigError, Exit.COULD_NOT_ASK),
     (DirectoryInUse, Exit.COULD_NOT_ASK),
     (Disconnected, Exit.COULD_NOT_ASK),
     (WireError, Exit.COULD_NOT_ASK),

@@ -4,6 +4,7 @@ import gc
 import os
 import resource
 import signal
+import socket
 import ssl
 import sys
 from collections.abc import Collection, Iterator, Mapping
@@ -102,7 +103,7 @@ def serve(
         tls_certificate, tls_key = found.client_certificate, found.client_key
     _warn_of_open_links(config)
     _open_as_many_files_as_allowed()
-    with held(ENDING_SIGNALS):
+    with noted(ENDING_SIGNALS) as arrived:
         node = Node(
             config,
             on_failure=_die,
@@ -113,7 +114,7 @@ def serve(
         tame_collector()
         sys.stdout.write(f"ready tcp={node.address} http=- data={config.data.absolute()} pid={os.getpid()}\n")
         sys.stdout.flush()
-        signal.sigwait(ENDING_SIGNALS)
+        arrived.recv(1)
         logger.info("asked to end")
         node.stop()
         logger.info("ended")
@@ -121,16 +122,23 @@ def serve(
 
 
 @contextmanager
-def held(signals: Collection[signal.Signals]) -> Iterator[None]:
-    """Keep these signals from this thread and from all that it starts: `sigwait` takes one, and a second one changes nothing.
+def noted(signals: Collection[signal.Signals]) -> Iterator[socket.socket]:
+    """Note each of these signals as a byte, its number, in the socket: none is missed, whoever waits or does not wait for it.
 
     A handler that sets an event could run in the moment in which the wait for that event begins, and nobody would wake it.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    before = {number: signal.signal(number, lambda _number, _frame: None) for number in signals}
+    wakeup = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     try:
-        yield
+        yield reader
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.set_wakeup_fd(wakeup)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        reader.close()
+        writer.close()
 
 
 def _configured(file: Path | None, replica: int | None) -> FileConfig:

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from levrier.cluster.address import Address, ConfigError
+from levrier.cluster.address import Address
 from levrier.cluster.config import NodeConfig, RootUser
+from levrier.cluster.refused import ConfigError
 
 
 @pytest.mark.parametrize(

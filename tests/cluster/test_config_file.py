@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from levrier.cluster.address import Address, ConfigError
+from levrier.cluster.address import Address
 from levrier.cluster.config import NodeConfig
 from levrier.cluster.config_file import FileConfig, load, with_flags
+from levrier.cluster.refused import ConfigError
 
 CLUSTER = """
 [cluster]

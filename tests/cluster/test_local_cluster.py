@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from levrier.cluster.address import ConfigError
 from levrier.cluster.config_file import load
 from levrier.cluster.local_cluster import ClusterPlan, LocalCluster, MemberPorts, config_text, free_ports
 from levrier.cluster.process import NodeDidNotStart
+from levrier.cluster.refused import ConfigError
 
 
 def test_a_base_port_gives_every_port_its_place() -> None:

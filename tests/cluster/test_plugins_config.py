@@ -11,10 +11,10 @@ import pytest
 from levrier.actors.plugins import Context, NoSettings, Notice, Operation, Plugin
 from levrier.actors.plugins.report import Found
 from levrier.cluster import plugins as found_plugins
-from levrier.cluster.address import ConfigError
 from levrier.cluster.config import NodeConfig, PluginSetup
 from levrier.cluster.config_file import load
 from levrier.cluster.plugins import Installed, PluginInvalid, checked, installed
+from levrier.cluster.refused import ConfigError
 from levrier.cluster.testing import Server
 
 BUILTIN = ["partition_reconciler", "revocation_completer", "stale_session_sweeper", "token_cleaner"]

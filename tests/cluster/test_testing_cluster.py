@@ -15,7 +15,7 @@ pytest.importorskip("apache_iggy", reason="the official SDK is not installed")
 
 from apache_iggy import IggyClient
 
-from levrier.cluster.address import ConfigError
+from levrier.cluster.refused import ConfigError
 from levrier.cluster.testing import Cluster
 from tests.sdk.running import reconnecting
 

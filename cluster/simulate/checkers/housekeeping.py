@@ -1,9 +1,11 @@
 """What the plugins that come with levrier owe the cluster (maintenance 1 to 4), against the model of the committed log.
 
 At once: a partition that somebody has polled stays with its member until the time is over, and no directory of a partition that
-exists is ever removed. An entry that completes a revocation does not say which (requests 67): one that was decided on for an
-earlier revocation, and was under way when that one ended, may find a new one. In the end, when everything is well: no access token is left that has expired, no partition waits for
+exists is ever removed. In the end, when everything is well: no access token is left that has expired, no partition waits for
 its new owner, nobody who is silent holds a place in a group, and every member has the directories of the catalogue.
+
+An entry that completes a revocation does not say which (requests 67): one that was decided on for an earlier revocation, and
+was under way when that one ended, may find a new one.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -53,8 +55,10 @@ class Housekeeping:
 
     def before(self, op: int, step: Step) -> None:
         """The committed entry of this op comes next."""
+        if not self._duties.completes:
+            return
         self._note_ended(op)
-        if step.operation != _COMPLETE or not self._duties.completes:
+        if step.operation != _COMPLETE:
             return
         since = _pending_since(self._model, step)
         if since is None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from levrier.cluster.address import ConfigError
 from levrier.cluster.cli.output import CommandFailed
-from levrier.cluster.cli.serve import held, root_user
+from levrier.cluster.cli.serve import noted, root_user
 from levrier.cluster.config import RootUser
+from levrier.cluster.refused import ConfigError
 from tests.cluster.processes import ROOT, NotReady, Spawn
 from tests.cluster.raw_client import RawClient, code
 
@@ -65,12 +65,20 @@ def test_one_line_on_stdout_then_a_signal_ends_it_with_0(spawn: Spawn, tmp_path:
 
 
 def test_a_signal_that_comes_before_anybody_waits_for_it_is_not_lost() -> None:
-    """Nor does it interrupt what is being started; and afterwards this thread hears signals as before."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    with held({signal.SIGTERM}):
-        signal.raise_signal(signal.SIGTERM)  # To this thread alone: others of this process do not hold it back.
-        assert signal.sigwait({signal.SIGTERM}) is signal.SIGTERM
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+    """Nor does it interrupt what is being started; and afterwards it does what it did before."""
+    before = signal.getsignal(signal.SIGINT)
+    with noted({signal.SIGINT}) as arrived:
+        signal.raise_signal(signal.SIGINT)
+        assert arrived.recv(1) == bytes([signal.SIGINT])
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_a_node_starts_can_be_ended_by_the_same_signals() -> None:
+    """A plugin may start a program; a signal that is blocked or ignored here would be so there too."""
+    look = "import signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
+    with noted({signal.SIGTERM, signal.SIGINT}):
+        ran = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert ran.stdout == "set() True\n"
 
 
 @pytest.mark.process

@@ -131,6 +131,17 @@ def test_a_completion_that_was_due_for_no_revocation_is_early() -> None:
         house.complete(1, timestamp=first + TIMEOUT - 1)
 
 
+def test_a_completion_is_not_under_way_for_ever() -> None:
+    house = House()
+    house.join(OTHER, 0, 1)
+    house.leave(OTHER)
+    for number in range(256):
+        house.story.create(f"s-{number}", number + 2)
+    house.join(OTHER, 0, 1)
+    with pytest.raises(Violation, match=f"^{Rule.HANDED_OVER_IN_TIME}: op 266 takes partition 1"):
+        house.complete(1)
+
+
 def test_a_completion_that_comes_twice_is_none() -> None:
     house = House()
     house.join(OTHER, 0, 1)
