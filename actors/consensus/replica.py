@@ -310,6 +310,8 @@ class Replica:
         elif prepares:
             commits.remember_bodies(state, prepares)
             commits.stream_commits(state)
+        elif asked.purpose is ReadPurpose.VIEW_START and state.pending is not None:
+            state.pending.read_not_before = state.ticks + 1
         # An entry that cannot be read is asked for again by the next tick, not by this answer: that would never pause.
         return self._done()
 

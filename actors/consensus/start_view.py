@@ -85,7 +85,7 @@ def _bodies(state: ReplicaState, pending: PendingLog) -> list[Prepare] | None:
         prepare = state.bodies.get(op)
         assert header is not None
         if prepare is None or prepare.header.checksum != header.checksum:
-            if not is_reading(state, ReadPurpose.VIEW_START):
+            if state.ticks >= pending.read_not_before and not is_reading(state, ReadPurpose.VIEW_START):
                 read(state, PendingRead(purpose=ReadPurpose.VIEW_START, from_op=op, to_op=pending.head))
             return None
         found.append(prepare)

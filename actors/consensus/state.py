@@ -241,6 +241,8 @@ class PendingLog:
     votes: tuple[Vote, ...]
     next_op: int
     reconciled: bool = False
+    read_not_before: int = 0
+    """The tick before which the disk is not asked again for an entry that it could not read."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

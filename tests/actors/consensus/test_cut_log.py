@@ -206,6 +206,20 @@ def test_a_started_view_ends_it() -> None:
     assert [each.settles_cut for each in of_type(effects, PersistView)][-1]
 
 
+def test_a_disk_that_cannot_read_is_asked_again_by_the_next_tick_only() -> None:
+    """Asked again by its own answer, it would be asked for ever, and nothing else would happen on this node."""
+    candidate = cut(2)
+    elect(candidate)
+    settle_disk(candidate, candidate.on_frame(*do_view_change(1, 2, log_view=1, commit=2, chain=CUT[1:])))
+    effects = settle_disk(candidate, candidate.on_frame(*do_view_change(0, 2, log_view=1, commit=2, chain=CUT[1:])))
+    assert of_type(effects, Read) == [Read(3, 4)]
+    assert of_type(candidate.on_entries(()), Read) == []
+    assert of_type(candidate.on_frame(start_view_change(1, 2), b""), Read) == []
+    assert of_type(candidate.on_tick(), Read) == [Read(3, 4)]
+    settle_disk(candidate, candidate.on_entries(CUT[2:]))
+    assert candidate.state.is_acting_primary
+
+
 def test_the_answer_to_its_own_question_ends_it() -> None:
     """The primary of the same view says now how far its log goes, and it holds what this member acknowledged."""
     replica = cut(1, view=2)
