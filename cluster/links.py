@@ -10,7 +10,8 @@ that they are gone.
 import asyncio
 import contextlib
 import socket
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from contextlib import ExitStack
 from typing import Any, Final, TypeVar
 
 from levrier.cluster.background import BackgroundLoop
@@ -93,13 +94,26 @@ class _Way:
                 await sink.drain()
 
 
+def _any_listener() -> socket.socket:
+    return socket.create_server((HOST, 0))
+
+
+def listener_apart_from(taken: Collection[int], listen: Callable[[], socket.socket] = _any_listener) -> socket.socket:
+    """A listener on a port that is not `taken`: one that somebody will listen on is free for the system until then."""
+    with ExitStack() as refused:
+        while (listener := listen()).getsockname()[1] in taken:
+            refused.enter_context(listener)
+        return listener
+
+
 class Links:
     """The ways between members whose replica ports are `targets`, by id; in a thread of its own until `stop`.
 
-    All are open at first. Nothing has to listen at the targets yet.
+    All are open at first. Nothing has to listen at the targets yet, nor at the ports that are `taken`: no way gets one of them.
     """
 
-    def __init__(self, targets: Iterable[int]) -> None:
+    def __init__(self, targets: Sequence[int], *, taken: Collection[int] = ()) -> None:
+        self._taken = {*targets, *taken}
         self._background = BackgroundLoop("levrier-links")
         self._ways: dict[tuple[int, int], _Way] = {}
         self._ports: dict[tuple[int, int], int] = {}
@@ -136,7 +150,7 @@ class Links:
         self._background.stop()
 
     async def _make(self, low: int, high: int, target: int) -> None:
-        listener = socket.create_server((HOST, 0))
+        listener = listener_apart_from(self._taken)
         way = _Way(target)
         await way.listen(listener)
         self._ways[low, high] = way

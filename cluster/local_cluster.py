@@ -164,7 +164,7 @@ class LocalCluster:
         """Start every member; returns when each listens. Raises `NodeDidNotStart`, and then none of them runs."""
         try:
             if self.plan.with_links:
-                self._links = Links(each.replica for each in self._ports)
+                self._links = Links([each.replica for each in self._ports], taken=[each.tcp for each in self._ports])
             for replica in range(self.count):
                 self.directory(replica).mkdir(parents=True, exist_ok=True)
                 self.config_file(replica).write_text(self._config(replica), encoding="utf-8")

@@ -2,12 +2,13 @@
 
 import asyncio
 import gc
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from levrier.cluster.links import HOST, Links
+from levrier.cluster.links import HOST, Links, listener_apart_from
 from levrier.cluster.local_cluster import free_ports
 
 SOON = 0.2
@@ -144,3 +145,12 @@ def test_a_dial_to_nobody_ends(links: Links) -> None:
         return said
 
     assert asyncio.run(body()) == b""
+
+
+def test_a_way_gets_no_port_that_somebody_will_listen_on() -> None:
+    first, second = (socket.create_server((HOST, 0)) for _ in range(2))
+    ports = first.getsockname()[1], second.getsockname()[1]
+    offered = iter((first, second))
+    with listener_apart_from({ports[0]}, lambda: next(offered)) as found:
+        assert found.getsockname()[1] == ports[1]
+    assert first.fileno() == -1
