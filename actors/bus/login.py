@@ -75,7 +75,9 @@ def course(attempt: Attempt, ticket: bus.Ticket, means: Means) -> Course:
 def _by_password(
     username: str, password: str, ticket: bus.Ticket, means: Means
 ) -> Generator[Question, Any, Known | ErrorCode | None]:
-    """None for a wrong password. An unknown or inactive user must not be told by the time it takes: something is compared in any case."""
+    """None for a wrong password. Something is compared in any case: an unknown or inactive user must not be told by the time
+    it takes.
+    """
     found: bus.Credentials = yield FindCredentials(ticket=ticket, username=username)
     if not found.bootstrapped:
         return ErrorCode.TRANSIENT_NOT_COMMITTED

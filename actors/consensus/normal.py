@@ -56,18 +56,17 @@ def _note_durable(state: ReplicaState, op: int) -> None:
         state.last_prepare_checksum = header.checksum
     elif op == state.sequencer:
         state.last_prepare_checksum = header.checksum
-    if state.status is not Status.NORMAL or state.is_primary:
+    if state.status is not Status.NORMAL or state.is_primary or op <= state.commit_min:
         return
-    if op <= state.commit_min:
-        return
-    others_wait = members_before(state) + 1 < state.quorums.replication
+    before = members_before(state)
+    others_wait = before + 1 < state.quorums.replication
     if not others_wait:
-        acknowledge(state, header)
+        acknowledge(state, header, before=before)
     prepare = state.bodies.get(op)
     if prepare is not None:
         forward(state, prepare)
     if others_wait:
-        acknowledge(state, header)
+        acknowledge(state, header, before=before)
 
 
 def forward(state: ReplicaState, prepare: Prepare) -> None:

@@ -40,12 +40,12 @@ def note_feed(state: ReplicaState, op: int, sender: int | None) -> None:
         state.spare_acks.direct.add(op)
 
 
-def acknowledge(state: ReplicaState, header: PrepareHeader) -> None:
-    """An entry is durable here: acknowledge it, now or when it turns out to be needed."""
+def acknowledge(state: ReplicaState, header: PrepareHeader, *, before: int) -> None:
+    """An entry is durable here, and was at so many `members_before`: acknowledge it, now or when it turns out to be needed."""
     spare = state.spare_acks
     is_direct = header.op in spare.direct
     spare.direct.discard(header.op)
-    if is_direct or state.ticks < spare.prompt_until or members_before(state) < state.quorums.replication:
+    if is_direct or state.ticks < spare.prompt_until or before < state.quorums.replication:
         send_prepare_ok(state, header)
     elif header.op > state.commit_max:
         spare.recent.append(header)
