@@ -5,7 +5,9 @@ acknowledging both come after it: nothing leaves this node that its own disk doe
 """
 
 from collections.abc import Sequence
+from typing import Final
 
+from levrier.actors.consensus import spare_forwards
 from levrier.actors.consensus.acks import acknowledge_durable
 from levrier.actors.consensus.admission import promote
 from levrier.actors.consensus.commits import stream_commits
@@ -16,6 +18,9 @@ from levrier.actors.consensus.projection import chain_target
 from levrier.actors.consensus.spare_acks import acknowledge, members_before
 from levrier.actors.consensus.state import Owed, ReplicaState, Status
 from levrier.wire.prepare import Prepare
+
+APPLIED_TOGETHER: Final = 16
+"""Committed entries that a backup applies without waiting for the tick."""
 
 
 def note_appended(state: ReplicaState, positions: Sequence[LogPosition]) -> None:
@@ -38,16 +43,24 @@ def note_appended(state: ReplicaState, positions: Sequence[LogPosition]) -> None
     note_disk_progress(state)
     acknowledge_durable(state)
     if not alone and not state.is_primary:
-        # The primary may wait for what was just sent to it, and nobody for what is applied here.
-        if state.effects and state.commit_max > state.apply_sent:
-            state.effects.append(Flush())
-        stream_commits(state)
+        _apply_gathered(state)
+
+
+def _apply_gathered(state: ReplicaState) -> None:
+    """A backup applies at a tick, or when so much has gathered: nobody waits for it, and the primary may wait for what was just
+    sent.
+    """
+    if state.commit_max - state.apply_sent < APPLIED_TOGETHER:
+        return
+    if state.effects:
+        state.effects.append(Flush())
+    stream_commits(state)
 
 
 def _note_durable(state: ReplicaState, op: int) -> None:
     """A backup's log has grown: its head follows, and the entry goes on down the chain and back to the primary.
 
-    To the primary first where nobody behind is needed for the quorum, else to the next replica first.
+    To the next replica first where somebody behind is needed for the quorum; else it may follow later.
     """
     header = state.mirror.header(op)
     assert header is not None
@@ -59,14 +72,13 @@ def _note_durable(state: ReplicaState, op: int) -> None:
     if state.status is not Status.NORMAL or state.is_primary or op <= state.commit_min:
         return
     before = members_before(state)
-    others_wait = before + 1 < state.quorums.replication
-    if not others_wait:
-        acknowledge(state, header, before=before)
+    others_wait = before + state.voter < state.quorums.replication
     prepare = state.bodies.get(op)
-    if prepare is not None:
+    if prepare is not None and others_wait:
         forward(state, prepare)
-    if others_wait:
-        acknowledge(state, header, before=before)
+    acknowledge(state, header, before=before)
+    if prepare is not None and not others_wait:
+        spare_forwards.keep_back(state, prepare)
 
 
 def forward(state: ReplicaState, prepare: Prepare) -> None:
@@ -97,6 +109,7 @@ def drive(state: ReplicaState) -> None:
     if state.status is not Status.NORMAL:
         return
     if not state.is_acting_primary:
+        spare_forwards.pass_tick(state)
         stream_commits(state)
         return
     if state.commit_max < state.sequencer or state.apply_sent < state.commit_max:

@@ -114,6 +114,11 @@ def chain_target(state: ReplicaState, header: PrepareHeader) -> int | None:
     Only a prepare that is not applied here yet has a target. The ring ends at the primary of the *header's* view.
     """
     assert header.op > state.commit_min, f"op {header.op} is committed: {state.commit_min} is applied"
+    return following_member(state, header)
+
+
+def following_member(state: ReplicaState, header: PrepareHeader) -> int | None:
+    """Who comes after this replica in the ring; None for the last before the primary of the *header's* view."""
     replica_count = state.config.replica_count
     following = (state.config.replica + 1) % replica_count
     if following == header.view % replica_count:

@@ -1,10 +1,11 @@
 """Acknowledgements that nobody waits for. A deviation from 5.6, which has every replica acknowledge every entry.
 
 Where the members before this one in the chain are a quorum already (5.5), the primary commits without this one's word, and
-reading it is a tenth of what a write costs three nodes. So the word is kept back through a whole tick, and given only for
-what is not known to be committed by then. That may mean that the quorum did not form without it, and then it acknowledges at
-once for a while, each time for twice as long: where the chain is broken for good, a write is late once in many seconds. Under
-load the next prepare names what is committed; when there is no load, nothing is lost by acknowledging at once.
+reading it is a tenth of what a write costs three nodes. So the word is kept back for two ticks at least, through which the
+next entries come even where they are handed on by the tick (`spare_forwards`), and given only for what they do not name as
+committed. Mostly that is the last entry before a pause. Where more entries follow soon, the quorum may have waited for the
+word; then this replica acknowledges at once for a while, each time for twice as long: where the chain is broken for good, a
+write is late once in many seconds.
 
 An entry that the primary sent itself is acknowledged at once: whoever is sent to directly was missed.
 """
@@ -12,18 +13,21 @@ An entry that the primary sent itself is acknowledged at once: whoever is sent t
 from typing import Final
 
 from levrier.actors.consensus.acks import send_prepare_ok
-from levrier.actors.consensus.state import ReplicaState
+from levrier.actors.consensus.state import NEVER, ReplicaState
 from levrier.actors.consensus.timeouts import PREPARE_TICKS
 from levrier.wire.headers import PrepareHeader
 
-KEPT_TICKS_MAX: Final = 2
-"""A word is kept back through the rest of one tick and the whole of the next."""
+KEPT_TICKS: Final = 2
+"""A word is kept back for so many ticks at least, and less than twice as many."""
+
+SOON_TICKS: Final = 2
+"""An entry that comes so soon after a word was given may have waited for it."""
 
 PROMPT_TICKS_MIN: Final = 100
 PROMPT_TICKS_MAX: Final = 3_200
 """How long everything is acknowledged at once after a word had to be given: from one second to half a minute."""
 
-assert KEPT_TICKS_MAX < PREPARE_TICKS, "what is kept back must not be taken for lost"
+assert 2 * KEPT_TICKS < PREPARE_TICKS, "what is kept back must not be taken for lost"
 
 
 def members_before(state: ReplicaState) -> int:
@@ -45,6 +49,8 @@ def acknowledge(state: ReplicaState, header: PrepareHeader, *, before: int) -> N
     spare = state.spare_acks
     is_direct = header.op in spare.direct
     spare.direct.discard(header.op)
+    if state.ticks - spare.given_at <= SOON_TICKS:
+        _be_prompt(state)
     if is_direct or state.ticks < spare.prompt_until or before < state.quorums.replication:
         send_prepare_ok(state, header)
     elif header.op > state.commit_max:
@@ -60,9 +66,9 @@ def forget(state: ReplicaState) -> None:
 
 
 def pass_tick(state: ReplicaState) -> None:
-    """Give the word for what was kept back since before the last tick, unless all of that is committed."""
+    """At every second tick: give the word for what was kept back since before the last one, unless all of it is committed."""
     spare = state.spare_acks
-    if not spare.recent and not spare.earlier:
+    if state.ticks % KEPT_TICKS or not (spare.recent or spare.earlier):
         return
     needed = [header for header in spare.earlier if header.op > state.commit_max]
     if not needed:
@@ -73,5 +79,12 @@ def pass_tick(state: ReplicaState) -> None:
     for header in (*needed, *spare.recent):
         send_prepare_ok(state, header)
     spare.earlier, spare.recent = [], []
+    spare.given_at = state.ticks
+
+
+def _be_prompt(state: ReplicaState) -> None:
+    """A word that was kept back was given, and at once there is more."""
+    spare = state.spare_acks
+    spare.given_at = NEVER
     spare.prompt_ticks = min(2 * spare.prompt_ticks, PROMPT_TICKS_MAX) or PROMPT_TICKS_MIN
     spare.prompt_until = state.ticks + spare.prompt_ticks

@@ -41,6 +41,10 @@ DISK_SILENCE_TICKS: Final = NORMAL_HEARTBEAT_TICKS // 2
 """A disk that made no progress for longer than this silences its primary (D-15)."""
 
 
+NEVER: Final = -(1 << 63)
+"""A tick that is long ago."""
+
+
 class Status(IntEnum):
     """What a replica takes part in (8.11)."""
 
@@ -312,15 +316,29 @@ class SpareAcks:
     """What a backup has not acknowledged because a quorum forms without it (`spare_acks`)."""
 
     recent: list[PrepareHeader] = field(default_factory=list)
-    """What became durable since the last tick. Uncommitted entries only, so never more than the pipeline of a primary holds."""
+    """What became durable since it was looked at last. Uncommitted entries only, so never more than a pipeline holds."""
     earlier: list[PrepareHeader] = field(default_factory=list)
-    """What became durable before it."""
+    """What had become durable by then."""
     direct: set[int] = field(default_factory=set)
     """Ops under way to the disk that the primary sent itself."""
+    given_at: int = NEVER
+    """The tick at which what had been kept back was acknowledged after all, if nothing has followed."""
     prompt_until: int = 0
     """The tick before which everything is acknowledged at once."""
     prompt_ticks: int = 0
     """How long that was the last time; 0 since a word was not needed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SpareForwards:
+    """What a backup has not handed on because a quorum forms without those behind it (`spare_forwards`)."""
+
+    kept: list[Prepare] = field(default_factory=list)
+    """In the order in which it became durable; all of the present view."""
+    late_at: int = NEVER
+    """The last tick that found nothing of it committed."""
+    prompt_until: int = 0
+    """The tick before which everything is handed on at once."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -414,6 +432,7 @@ class ReplicaState:
     """Tokens of offers that wait for a capture."""
     next_nonce: int = 1
     spare_acks: SpareAcks = field(default_factory=SpareAcks)
+    spare_forwards: SpareForwards = field(default_factory=SpareForwards)
     suspects: int = 0
     """Bit r: replica r did not acknowledge in time, so the chain is not relied upon."""
 

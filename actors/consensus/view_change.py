@@ -5,7 +5,7 @@ nothing is under way to the disk (rule 8); the vote that is stored and the bytes
 learner takes no part.
 """
 
-from levrier.actors.consensus import spare_acks
+from levrier.actors.consensus import spare_acks, spare_forwards
 from levrier.actors.consensus.admission import deny_queued, resync_prepare_timer
 from levrier.actors.consensus.answers import NOT_COMMITTED, deny
 from levrier.actors.consensus.effects import Note, Severity
@@ -55,6 +55,7 @@ def reset(state: ReplicaState) -> None:
     state.pending = None
     state.owed = Owed.NOTHING
     spare_acks.forget(state)
+    spare_forwards.forget(state)
     state.parked.clear()
     state.probe_attempts = 0
     close_session(state)

@@ -3,6 +3,7 @@
 import pytest
 
 from levrier.actors.consensus.effects import Append, Apply, Flush, Send, Truncate
+from levrier.actors.consensus.normal import APPLIED_TOGETHER
 from levrier.actors.consensus.state import Status
 from levrier.wire.headers import PrepareHeader
 from levrier.wire.replica_headers import PrepareOkHeader, RequestPreparesHeader
@@ -102,30 +103,42 @@ def test_the_chain_ends_before_the_primary() -> None:
     """C-069, section 5.5: 0 sends to 1, 1 to 2, and 2 to nobody; only what is durable is forwarded."""
     [prepare] = sealed_chain(from_op=1, to_op=1)
     middle, last = member(1), member(2)
-    assert [to for to, _ in sent_of(settle_disk(middle, middle.on_prepare(prepare)), PrepareHeader)] == [2]
-    assert sent_of(settle_disk(last, last.on_prepare(prepare)), PrepareHeader) == []
+    for backup, target in ((middle, [2]), (last, [])):
+        effects = settle_disk(backup, backup.on_prepare(prepare)) + ticks(backup, 1)
+        assert [to for to, _ in sent_of(effects, PrepareHeader)] == target
     primary = member(0)
     own = admit(primary, 1)
     assert [to for to, _ in sent_of(primary.on_appended([position(own)]), PrepareHeader)] == [1]
 
 
-def test_whoever_completes_the_quorum_answers_before_it_hands_on() -> None:
-    """Section 5.5: of five, 1 is one of two and hands on first, 2 is the third, and 3 was not waited for."""
+def test_whoever_is_not_the_last_of_a_quorum_hands_on_before_it_answers() -> None:
+    """Section 5.5: of five, 1 is one of two and hands on at once, 2 is the third, and 3 was not waited for."""
     [prepare] = sealed_chain(from_op=1, to_op=1)
-    for replica, order in ((1, [2, 0]), (2, [0, 3]), (3, [0, 4])):
+    for replica, order in ((1, [2, 0]), (2, [0]), (3, [0])):
         backup = member(replica, count=5)
         assert [to for to, _ in sent(settle_disk(backup, backup.on_prepare(prepare)))] == order
 
 
-def test_what_is_committed_is_applied_behind_the_acknowledgement_of_what_is_not() -> None:
-    """Section 5.4, steps 14 and 15: the primary waits for the one, and nobody for the other."""
+def test_what_is_committed_is_applied_at_the_tick() -> None:
+    """Section 5.4, step 15: nobody waits for it on a backup."""
     backup = member(1)
     first, second = sealed_chain(from_op=1, to_op=2)
     settle_disk(backup, backup.on_prepare(first))
     assert second.header.commit == 1
-    assert of_type(backup.on_prepare(second), Apply) == []
-    effects = without_notes(backup.on_appended([position(second)]))
-    assert [type(effect) for effect in effects] == [Send, Send, Flush, Apply]
+    assert of_type(settle_disk(backup, backup.on_prepare(second)), Apply) == []
+    assert [apply.prepare for apply in of_type(ticks(backup, 1), Apply)] == [first]
+
+
+def test_much_that_is_committed_is_applied_at_once_behind_the_acknowledgement_of_what_is_not() -> None:
+    """Section 5.4, steps 14 and 15: the primary waits for the one, and nobody for the other."""
+    backup = member(1)
+    *earlier, last = sealed_chain(from_op=1, to_op=APPLIED_TOGETHER + 1)
+    for prepare in earlier:
+        assert of_type(settle_disk(backup, backup.on_prepare(prepare)), Apply) == []
+    assert last.header.commit == APPLIED_TOGETHER
+    assert of_type(backup.on_prepare(last), Apply) == []
+    effects = without_notes(backup.on_appended([position(last)]))
+    assert [type(effect) for effect in effects] == [Send, Flush] + [Apply] * APPLIED_TOGETHER
 
 
 def test_a_disk_that_takes_its_time_does_not_keep_what_is_committed_from_being_applied() -> None:

@@ -139,6 +139,7 @@ def test_repaired_entries_are_applied_once_they_are_durable() -> None:
     effects: list[Effect] = []
     for prepare in chain:
         effects += settle_disk(backup, backup.on_repair_prepare(prepare))
+    effects += ticks(backup, 1)
     assert [apply.prepare.header.op for apply in of_type(effects, Apply)] == [1, 2, 3, 4]
     backup.on_frame(done(backup, 4), b"")
     assert backup.state.repair is None
@@ -217,6 +218,7 @@ def test_a_stale_entry_below_the_commit_point_is_replaced_and_never_applied() ->
     assert asked(effects) == [(1, 1, 6)]
     for prepare in (*shared, *right):
         effects += settle_disk(backup, backup.on_repair_prepare(prepare))
+    effects += ticks(backup, 1)
     assert Truncate(3) in of_type(effects, Truncate)
     reads = of_type(effects, Read)
     assert reads == [Read(1, 6)]

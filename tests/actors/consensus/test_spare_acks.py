@@ -3,8 +3,9 @@
 import pytest
 
 from levrier.actors.consensus.effects import Apply, Flush, Send
+from levrier.actors.consensus.normal import APPLIED_TOGETHER
 from levrier.actors.consensus.replica import Replica
-from levrier.actors.consensus.spare_acks import PROMPT_TICKS_MAX, PROMPT_TICKS_MIN
+from levrier.actors.consensus.spare_acks import KEPT_TICKS, PROMPT_TICKS_MAX, PROMPT_TICKS_MIN, SOON_TICKS
 from levrier.actors.consensus.state import Status
 from levrier.wire.prepare import Prepare
 from tests.actors.consensus.builders import of_type, position, sealed_chain, without_notes
@@ -29,19 +30,29 @@ def test_what_is_committed_without_its_word_is_never_acknowledged() -> None:
     chain = sealed_chain(from_op=1, to_op=3)
     assert [take(last, prepare, 1) for prepare in chain] == [[], [], []]
     last.on_frame(heartbeat(0, 0, commit=3), b"")
-    assert acknowledged(settle_disk(last, ticks(last, 5))) == []
+    assert acknowledged(settle_disk(last, ticks(last, 3 * KEPT_TICKS))) == []
 
 
-def test_what_is_not_committed_within_two_ticks_is_acknowledged_and_all_that_follows_at_once() -> None:
+def test_what_is_not_committed_within_four_ticks_is_acknowledged_and_all_that_follows_soon_at_once() -> None:
     last = member(2)
     first, second, third, fourth = sealed_chain(from_op=1, to_op=4, commit=0)
     assert take(last, first, 1) == []
-    assert acknowledged(ticks(last, 1)) == []
+    assert acknowledged(ticks(last, 2 * KEPT_TICKS - 1)) == []
     assert take(last, second, 1) == []
     assert acknowledged(ticks(last, 1)) == [(0, 1), (0, 2)]
+    ticks(last, SOON_TICKS)
     assert take(last, third, 1) == [(0, 3)]
     ticks(last, PROMPT_TICKS_MIN)
     assert take(last, fourth, 1) == []
+
+
+def test_what_follows_after_a_pause_did_not_wait_for_the_word() -> None:
+    """The last entry before a pause is acknowledged, since nothing names it as committed; that says nothing of the chain."""
+    last = member(2)
+    first, second = sealed_chain(from_op=1, to_op=2, commit=0)
+    take(last, first, 1)
+    assert acknowledged(ticks(last, 2 * KEPT_TICKS + SOON_TICKS + 1)) == [(0, 1)]
+    assert take(last, second, 1) == []
 
 
 def test_of_what_was_kept_only_the_uncommitted_is_acknowledged() -> None:
@@ -50,7 +61,7 @@ def test_of_what_was_kept_only_the_uncommitted_is_acknowledged() -> None:
     take(last, first, 1)
     take(last, second, 1)
     last.on_frame(heartbeat(0, 0, commit=1), b"")
-    assert acknowledged(settle_disk(last, ticks(last, 2))) == [(0, 2)]
+    assert acknowledged(settle_disk(last, ticks(last, 2 * KEPT_TICKS))) == [(0, 2)]
 
 
 def test_each_word_that_was_needed_doubles_the_time_until_the_next_is_kept_back() -> None:
@@ -61,7 +72,10 @@ def test_each_word_that_was_needed_doubles_the_time_until_the_next_is_kept_back(
         op += 1
         [prepare] = sealed_chain(from_op=op, to_op=op, commit=0, parent=last.state.last_prepare_checksum)
         take(last, prepare, 1)
-        ticks(last, 2)
+        ticks(last, 2 * KEPT_TICKS)
+        op += 1
+        [prepare] = sealed_chain(from_op=op, to_op=op, commit=0, parent=last.state.last_prepare_checksum)
+        assert take(last, prepare, 1) == [(0, op)]
         found.append(last.state.spare_acks.prompt_until - last.state.ticks)
         for number in range(found[-1]):
             last.on_frame(heartbeat(0, 0, number=op * PROMPT_TICKS_MAX + number), b"")
@@ -70,7 +84,7 @@ def test_each_word_that_was_needed_doubles_the_time_until_the_next_is_kept_back(
     [prepare] = sealed_chain(from_op=op + 1, to_op=op + 1, commit=0, parent=last.state.last_prepare_checksum)
     take(last, prepare, 1)
     last.on_frame(heartbeat(0, 0, commit=op + 1, number=(op + 1) * PROMPT_TICKS_MAX), b"")
-    settle_disk(last, ticks(last, 2))
+    settle_disk(last, ticks(last, 2 * KEPT_TICKS))
     assert last.state.spare_acks.prompt_ticks == 0
 
 
@@ -123,7 +137,7 @@ def test_nothing_is_said_of_a_view_that_is_over() -> None:
     take(last, prepare, 1)
     settle_disk(last, last.on_frame(start_view_change(1, 1), b""))
     assert last.state.status is Status.VIEW_CHANGE
-    assert acknowledged(settle_disk(last, ticks(last, 3))) == []
+    assert acknowledged(settle_disk(last, ticks(last, 2 * KEPT_TICKS))) == []
     assert last.state.spare_acks.prompt_until == 0
 
 
@@ -138,10 +152,11 @@ def test_a_view_that_is_adopted_in_between_has_everything_acknowledged() -> None
 
 def test_nothing_is_flushed_where_nothing_was_sent() -> None:
     last = member(2)
-    first, second = sealed_chain(from_op=1, to_op=2)
-    take(last, first, 1)
-    last.on_prepare(second, 1)
-    effects = without_notes(last.on_appended([position(second)]))
+    *earlier, newest = sealed_chain(from_op=1, to_op=APPLIED_TOGETHER + 1)
+    for prepare in earlier:
+        take(last, prepare, 1)
+    last.on_prepare(newest, 1)
+    effects = without_notes(last.on_appended([position(newest)]))
     assert of_type(effects, Send) == []
     assert of_type(effects, Flush) == []
-    assert len(of_type(effects, Apply)) == 1
+    assert len(of_type(effects, Apply)) == APPLIED_TOGETHER
