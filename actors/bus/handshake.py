@@ -4,9 +4,12 @@ Pure: each side is told frames of 256 bytes and says what to send, whom the link
 with the lower id dials. Without a shared secret the Hello is all there is; with one, each side proves that it knows the
 secret before either believes a frame of the other, and neither proof can be used again: both nonces are inside it.
 
-Rotating a secret takes two rounds over the members: first every member gets the new one as `previous`, which is accepted,
-then every member gets the new one as `current`. A dialer proves itself with the secret that the acceptor used, so a member
-that has the new secret in either place can dial into both rounds.
+The acceptor proves itself first and with `current`, the dialer after it and with the secret that the acceptor used. So a link
+needs a dialer that accepts the acceptor's `current`, and it is the members with lower ids that have to know a new secret before
+one with a higher id proves itself with it. A secret is therefore rotated in two rounds over the members: upwards, from the
+lowest id to the highest, each gets the new one as `current` and the old one as `previous`, and then, in any order, the new one
+alone. Where the order is not free, a round before these makes any order do: the old one stays `current`, the new one is
+`previous`.
 
 Over TLS the proofs carry mode 1, and a zero exporter: Python's `ssl` offers neither the TLS exporter nor, with TLS 1.3,
 any channel binding. The proofs are then bound to TLS as such but not to the one connection, so a node of another make that
@@ -188,6 +191,15 @@ class Acceptor:
         self._dialer: int | None = None
         self._dialer_nonce = _NO_NONCE
         self._nonce = _NO_NONCE
+
+    def on_end(self) -> Refusal | None:
+        """The dialer ended the connection: after our proof that is its refusal of it, which no frame says."""
+        if self._dialer is None:
+            return None
+        reason = (
+            f"replica {self._dialer} ended the handshake where its proof was expected; the shared secrets may differ"
+        )
+        return Refusal(reason=reason, status=HandshakeStatus.MAC_MISMATCH)
 
     def on_frame(self, frame: bytes) -> Step:
         """The next frame of the dialer: its Hello, then its Finish."""

@@ -260,8 +260,13 @@ class Peers:
         """The connection is gone, whoever closed it."""
         link = self._links.get(number)
         effects: list[PeerEffect] = []
-        if link is not None:
-            self._forget(link, self._guess(link), effects)
+        if link is None:
+            return effects
+        if isinstance(link.handshake, Acceptor):
+            refusal = link.handshake.on_end()
+            if refusal is not None:
+                effects.append(Refused(address=link.address, refusal=refusal))
+        self._forget(link, self._guess(link), effects)
         return effects
 
     def on_received(self, number: int, data: bytes) -> list[PeerEffect]:

@@ -29,12 +29,18 @@ class Processes:
     ) -> None:
         self.members = roster(count)
         self.file = root / "cluster.toml"
-        text = config_text(self.members, root / "data", more=more, heartbeat=heartbeat)
-        self.file.write_text(text + tail, encoding="utf-8")
         self.running: dict[int, NodeProcess] = {}
         self._root = root
+        self._heartbeat = heartbeat
+        self._tail = tail
+        self.configure(more)
         self._stack = stack
         self._disk_faults = disk_faults
+
+    def configure(self, more: str) -> None:
+        """Write the file anew: whoever is spawned from now on finds `more` there, whoever runs has read it already."""
+        text = config_text(self.members, self._root / "data", more=more, heartbeat=self._heartbeat)
+        self.file.write_text(text + self._tail, encoding="utf-8")
 
     def start_all(self) -> None:
         """All of them, ready."""

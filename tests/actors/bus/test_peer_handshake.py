@@ -1,5 +1,7 @@
 """How a link begins, in tables: every status, with and without a shared secret, rotated, replayed and reflected proofs."""
 
+from itertools import combinations, permutations
+
 import pytest
 from blake3 import blake3
 
@@ -183,6 +185,41 @@ def test_a_secret_is_rotated_without_losing_a_link(low: LinkSecret, high: LinkSe
     if not works:
         assert answer is not None
         assert "does not prove" in reason(answer)
+
+
+def broken_links(*rounds: tuple[LinkSecret, tuple[int, ...]]) -> set[tuple[int, int]]:
+    """The links that do not come about at some moment of a rotation: in each round each member in turn gets the secret."""
+    secrets, broken = [OLD] * 3, set()
+    for secret, order in rounds:
+        for replica in order:
+            secrets[replica] = secret
+            for low, high in combinations(range(3), 2):
+                _, end = shake(identity(low, secret=secrets[low]), identity(high, secret=secrets[high]))
+                if end.peer != low:
+                    broken.add((low, high))
+    return broken
+
+
+UPWARDS = (0, 1, 2)
+
+
+@pytest.mark.parametrize("order", list(permutations(UPWARDS)))
+def test_two_rounds_upwards_or_three_in_any_order_rotate_a_secret(order: tuple[int, ...]) -> None:
+    """Upwards, whoever proves itself with the new secret does so to members that accept it."""
+    assert not broken_links((SWAPPED, UPWARDS), (NEW, order))
+    assert not broken_links((ADDED, order), (SWAPPED, order), (NEW, order))
+    assert bool(broken_links((SWAPPED, order), (NEW, UPWARDS))) is (order != UPWARDS)
+
+
+def test_whoever_does_not_believe_the_proof_is_named_when_it_leaves() -> None:
+    """It says nothing itself; before the Hello and without a proof nobody is named."""
+    called = acceptor(identity(1, secret=NEXT_SECRET))
+    assert called.on_end() is None
+    called.on_frame(dialer(identity(0, secret=SECRET), 1).hello())
+    refusal = called.on_end()
+    assert refusal is not None
+    assert refusal.status is HandshakeStatus.MAC_MISMATCH
+    assert "replica 0 ended the handshake" in refusal.reason
 
 
 def test_a_finish_that_was_heard_cannot_be_used_again() -> None:

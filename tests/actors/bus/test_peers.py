@@ -490,6 +490,22 @@ def test_a_link_is_not_replaced_by_somebody_who_only_claims_to_be_the_peer() -> 
     assert rig.peer(0).up
 
 
+def test_a_dialer_that_leaves_instead_of_proving_itself_is_told_of() -> None:
+    """As one with another secret does: without a line here, only its own log would say why there is no link."""
+    rig = PeersRig(replica=1, secret=SECRET)
+    link = rig.accept()
+    rig.receive(link, dialer(identity(0, secret=SECRET), 1).hello())
+    rig.effects.clear()
+    rig.keep(rig.peers.on_closed(link))
+    (refused,) = rig.effects
+    assert isinstance(refused, Refused)
+    assert "shared secrets may differ" in refused.refusal.reason
+    rig.effects.clear()
+    rig.keep(rig.peers.on_closed(rig.accept()))
+    rig.keep(rig.peers.on_closed(authenticated(rig, 0)))
+    assert rig.take(Refused) == []
+
+
 def test_a_dialer_dials_again_when_its_link_ends() -> None:
     rig = PeersRig(replica=0)
     link = rig.dial(1)
