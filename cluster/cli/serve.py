@@ -101,7 +101,7 @@ def serve(
     config = replace(found.node, root=root_user(os.environ))
     if tls_certificate is None and tls_key is None:
         tls_certificate, tls_key = found.client_certificate, found.client_key
-    _warn_of_open_links(config)
+    warn_of_open_links(config)
     _open_as_many_files_as_allowed()
     with noted(ENDING_SIGNALS) as arrived:
         node = Node(
@@ -151,12 +151,17 @@ def _configured(file: Path | None, replica: int | None) -> FileConfig:
     return FileConfig(node=NodeConfig(plugins=running, other_plugins=others), client_certificate=None, client_key=None)
 
 
-def _warn_of_open_links(config: NodeConfig) -> None:
+def warn_of_open_links(config: NodeConfig) -> None:
     """Whoever reaches a replica port without a secret can speak as a member."""
     if config.replica_count == 1 or config.security.secret is not None or config.security.certificate is not None:
         return
-    if not config.roster[config.replica].replica_address.is_loopback:
-        logger.warning("replicas are linked without cluster.shared_secret and cluster.tls: keep their ports private")
+    address = config.roster[config.replica].replica_address
+    if not address.is_loopback:
+        logger.warning(
+            "the replica port {} has no shared secret and no TLS: whoever reaches it counts as a member and can change "
+            "everything; end all members, set cluster.shared_secret_file on each, and start them again",
+            address,
+        )
 
 
 def root_user(environment: Mapping[str, str]) -> RootUser | None:
