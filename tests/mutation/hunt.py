@@ -1,7 +1,8 @@
 """One mutant: a copy of the sources with one rule broken, and who notices.
 
 The copy lies in a temporary directory and shadows the installed packages there and nowhere else. A mutant is found by a case
-when one of its tests fails, and by the simulator when a seed does.
+when one of its tests fails, and by the simulator when a seed does. That says something only where neither fails in a copy
+with nothing broken: see `control`.
 """
 
 import json
@@ -9,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,10 @@ OPERATIONS = 300
 
 class MutantStale(Exception):
     """The text that a mutant replaces is not there exactly once: the code has moved on, and the mutant has to follow."""
+
+
+class CannotTell(Exception):
+    """Somebody fails without a mutant, and would be said to have found every one; or does not even run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +60,26 @@ def mutated(mutant: Mutant, text: str) -> str:
 def hunt(mutant: Mutant, *, seeds: int, replicas: int = 3) -> Found:
     """Ask the cases first and the simulator second. `seeds` 0 asks the cases only."""
     with _copy(mutant) as place:
-        by_case = _ask_cases(place, mutant)
+        by_case = _ask_cases(place, *mutant.cases)
         by_simulator = _ask_simulator(place, seeds=seeds, replicas=replicas) if seeds else ""
     return Found(mutant=mutant.name, rule=mutant.rule, by_case=by_case, by_simulator=by_simulator)
 
 
+def control(cases: Iterable[str], *, seeds: int, replicas: int = 3) -> None:
+    """Ask each of the cases, and the simulator unless `seeds` is 0, about a copy with nothing broken.
+
+    `CannotTell` when one of them finds something there.
+    """
+    with _copy() as place:
+        for each in cases:
+            if failed := _ask_cases(place, each):
+                raise CannotTell(f"{each} fails with nothing broken: {failed}")
+        if seeds and (failed := _ask_simulator(place, seeds=seeds, replicas=replicas)):
+            raise CannotTell(f"the simulator fails with nothing broken: {failed}")
+
+
 @contextmanager
-def _copy(mutant: Mutant) -> Iterator[Path]:
+def _copy(mutant: Mutant | None = None) -> Iterator[Path]:
     with TemporaryDirectory(prefix="levrier-mutant-") as directory:
         place = Path(directory)
         for package in PACKAGES:
@@ -69,8 +87,9 @@ def _copy(mutant: Mutant) -> Iterator[Path]:
             (place / package).symlink_to(place / "levrier" / package)
         shutil.copytree(ROOT / "tests", place / "tests", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", place)
-        broken = place / "levrier" / mutant.file
-        broken.write_text(mutated(mutant, broken.read_text(encoding="utf-8")), encoding="utf-8")
+        if mutant is not None:
+            broken = place / "levrier" / mutant.file
+            broken.write_text(mutated(mutant, broken.read_text(encoding="utf-8")), encoding="utf-8")
         yield place
 
 
@@ -86,16 +105,17 @@ def _run(place: Path, *arguments: str, seconds: int) -> subprocess.CompletedProc
     )
 
 
-def _ask_cases(place: Path, mutant: Mutant) -> str:
+def _ask_cases(place: Path, *cases: str) -> str:
     """The first test that fails; a test that hangs has noticed, too."""
     try:
-        done = _run(place, "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutant.cases, seconds=CASES_SECONDS)
+        done = _run(place, "pytest", "-q", "-x", "-p", "no:cacheprovider", *cases, seconds=CASES_SECONDS)
     except subprocess.TimeoutExpired:
         return "no end"
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     if failed:
         return failed[0].split(" ", 2)[1].split("[")[0].rpartition("/")[2]
-    assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-2_000:]
+    if done.returncode != 0:
+        raise CannotTell(f"pytest {' '.join(cases)} ends with {done.returncode}: {_last_words(done)}")
     return ""
 
 
@@ -110,11 +130,16 @@ def _ask_simulator(place: Path, *, seeds: int, replicas: int) -> str:
             return f"seeds {first}..{last}: no end"
         if done.returncode == 0:
             continue
-        assert done.returncode == 1, done.stdout[-2_000:] + done.stderr[-2_000:]
+        if done.returncode != 1:
+            raise CannotTell(f"the simulator ends with {done.returncode}: {_last_words(done)}")
         summary: dict[str, Any] = json.loads(done.stdout)
         worst = summary["failures"][0]
         return f"seed {worst['seed']}: {worst['rule']}"
     return ""
+
+
+def _last_words(done: subprocess.CompletedProcess[str]) -> str:
+    return (done.stdout + done.stderr)[-2_000:].strip()
 
 
 _CHUNK = 20

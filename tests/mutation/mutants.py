@@ -278,6 +278,46 @@ BEYOND: Final = (
         after="    if state.status is Status.RECOVERING or view < state.view:",
         cases=(_CONSENSUS, "tests/cluster/test_cluster_steps.py"),
     ),
+    Mutant(
+        name="keep-back-for-ever",
+        rule="5.5 as it is here: what is kept back is handed on by the tick",
+        file="actors/consensus/normal.py",
+        before="        spare_forwards.pass_tick(state)\n",
+        after="",
+        cases=(_CONSENSUS,),
+    ),
+    Mutant(
+        name="hand-on-before-the-disk",
+        rule="5.5: only what is durable here is handed on",
+        file="actors/consensus/backup.py",
+        before="    note_feed(state, op, sender)\n",
+        after="    note_feed(state, op, sender)\n    forward(state, prepare)\n",
+        cases=(_CONSENSUS,),
+    ),
+    Mutant(
+        name="keep-the-word-for-ever",
+        rule="5.6 as it is here: a word that was kept back is given where nothing else commits its entry",
+        file="actors/consensus/ticks.py",
+        before="    spare_acks.pass_tick(state)\n",
+        after="",
+        cases=(_CONSENSUS,),
+    ),
+    Mutant(
+        name="keep-back-a-word-that-is-needed",
+        rule="5.6 as it is here: whoever the quorum needs acknowledges at once",
+        file="actors/consensus/spare_acks.py",
+        before=" or before < state.quorums.replication:",
+        after=":",
+        cases=(_CONSENSUS,),
+    ),
+    Mutant(
+        name="hand-on-in-a-view-that-is-over",
+        rule="5.5: a kept entry goes on in its own view only",
+        file="actors/consensus/view_change.py",
+        before="    spare_forwards.forget(state)\n",
+        after="",
+        cases=(_CONSENSUS,),
+    ),
 )
 
 MUTANTS: Final = OF_THE_ELEVEN_RULES + BEYOND
