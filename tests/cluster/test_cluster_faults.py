@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ pytest.importorskip("apache_iggy", reason="the official SDK is not installed")
 
 from apache_iggy import IggyClient
 
+from levrier.cluster.address import Address
 from levrier.cluster.config import Member
 from tests.cluster.ledger import Ledger
 from tests.cluster.member_processes import Processes
@@ -84,15 +85,15 @@ def test_a_primary_that_stands_still_is_replaced_and_taken_back(
         if not answers:
             # The system keeps the connections of a process that is paused, or waits for its disk in the thread of its sockets:
             # a client hears nothing and waits, another one is served.
-            client = reconnecting(str((await primary_among(others)).client_address))
+            client = reconnecting(str(await leading_among(others)))
             await client.connect()
             await client.login_user("iggy", "iggy")
-        await go_on(client, ledger, others)
+        await go_on(client, ledger, partial(leading_among, others))
         for _ in range(OPERATIONS):
             await ledger.advance(client)
         mend(processes, leader.replica)
         await until(partial(caught_up, processes.members, leader.replica), f"node {leader.replica} in step")
-        await asyncio.to_thread(settle, ledger, await primary_among(processes.members))
+        await asyncio.to_thread(settle, ledger, await leading_among(processes.members))
 
     with ExitStack() as stack:
         processes = Processes(tmp_path, stack, tail=tail, disk_faults=True)
@@ -100,8 +101,8 @@ def test_a_primary_that_stands_still_is_replaced_and_taken_back(
         asyncio.run(story(processes))
 
 
-async def go_on(client: IggyClient, ledger: Ledger, others: tuple[Member, ...]) -> None:
-    """Until the SDK has an operation acknowledged; what was under way is looked up on the new primary."""
+async def go_on(client: IggyClient, ledger: Ledger, find: Callable[[], Awaitable[Address]]) -> None:
+    """Until the SDK has an operation acknowledged; what was under way is looked up where `find` says that the primary is."""
     deadline = time.monotonic() + SECONDS_MAX
     while True:
         try:
@@ -109,14 +110,19 @@ async def go_on(client: IggyClient, ledger: Ledger, others: tuple[Member, ...]) 
                 await ledger.advance(client)
         except RuntimeError:
             assert time.monotonic() < deadline, "the SDK does not find the new primary"
-            await asyncio.to_thread(settle, ledger, await primary_among(others))
+            await asyncio.to_thread(settle, ledger, await find())
         else:
             return
 
 
-def settle(ledger: Ledger, leader: Member) -> None:
-    """The catalogue of the primary keeps every promise."""
-    with RawClient(leader.ip, leader.tcp) as connection:
+async def leading_among(members: tuple[Member, ...]) -> Address:
+    """Where clients reach the primary."""
+    return (await primary_among(members)).client_address
+
+
+def settle(ledger: Ledger, address: Address) -> None:
+    """The catalogue of the node there keeps every promise."""
+    with RawClient(address.host, address.port) as connection:
         assert code(connection.register()) == 0
         _, found = catalogue(connection)
     ledger.settle(found)
