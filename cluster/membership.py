@@ -95,6 +95,11 @@ def roster_facts(config: NodeConfig) -> list[Json]:
     ]
 
 
+def member_facts(directory: ClusterDirectory, roster: list[Json]) -> dict[str, Json]:
+    """What only a member of several has to tell: what it waits for, for whom, and who the others are."""
+    return {"waiting": directory.waiting, "waiting_for": list(directory.waiting_for), "roster": roster}
+
+
 def wire_member(config: NodeConfig, booted: Booted, runtime: Runtime, storage: Storage) -> None:
     """Start the actors that only a member of several has."""
     bus, consensus, checkpoint = (runtime.address(name) for name in ("bus", "consensus", "checkpoint"))

@@ -50,6 +50,7 @@ from levrier.cluster.config import METADATA_GROUP, NodeConfig
 from levrier.cluster.figures import ProcessFigures, diagnostic_files
 from levrier.cluster.membership import (
     listen_for_replicas,
+    member_facts,
     replica_wiring,
     roster_facts,
     wire_acknowledgements,
@@ -412,7 +413,7 @@ def _gateway_settings(
     roster = roster_facts(config)
     return GatewaySettings(
         cluster=outside.cluster if directory is None else directory,
-        node_facts=facts if directory is None else lambda: {**facts(), "waiting": directory.waiting, "roster": roster},
+        node_facts=facts if directory is None else lambda: {**facts(), **member_facts(directory, roster)},
         waiting=str if directory is None else lambda: directory.waiting,
         figures=outside.figures,
         dummy_password_hash=DUMMY_PASSWORD_HASH,

@@ -31,10 +31,12 @@ FIELDS: Final = (
     "lag",
     "reachable",
     "waiting",
+    "waiting_for",
 )
 """What a row says, in this order. `op` is the head of the log, `commit` what is decided, `applied` what the state reflects,
-`lag` how many operations that any node knows to be decided it has yet to apply; `waiting` what it waits for, in words. What an
-unreachable node would have said is None."""
+`lag` how many operations that any node knows to be decided it has yet to apply; `waiting` what it waits for, in words;
+`waiting_for` the names of the members that it waits for, where a quorum is lost. What an unreachable node would have said is
+None."""
 
 Row = Mapping[str, Any]
 
@@ -86,6 +88,16 @@ async def survey(address: str, *, login: Login, seconds: float, tls: ClientTls |
     return found
 
 
+def awaited(row: Row) -> str:
+    """What a node waits for, and who keeps it waiting: `waiting for quorum: 1 of 3, node-1 and node-2 do not answer`."""
+    names = row["waiting_for"] or ()
+    if not names:
+        return str(row["waiting"] or "")
+    *first, last = names
+    who = f"{', '.join(first)} and {last} do" if first else f"{last} does"
+    return f"{row['waiting']}, {who} not answer"
+
+
 def rows(nodes: Sequence[NodeStanding], roster: Sequence[Row]) -> tuple[Row, ...]:
     """A row for each node. `roster` says what is known of it without its answer."""
     decided = max((int(node.facts.get("commit", 0)) for node in nodes), default=0)
@@ -96,6 +108,7 @@ def _row(node: NodeStanding, member: Row, decided: int) -> Row:
     facts = {**node.facts, "replica": member["replica"], "tcp": member["tcp"], "reachable": node.reachable}
     facts["http"] = facts.get("http") or member.get("http")
     facts["waiting"] = node.waiting or None
+    facts["waiting_for"] = facts.get("waiting_for") or None
     if node.facts:
         facts["lag"] = max(0, decided - int(facts["applied"]))
     return {name: facts.get(name) for name in FIELDS}

@@ -54,6 +54,14 @@ class ClusterDirectory:
             return "waiting for a primary"
         return ""
 
+    @property
+    def waiting_for(self) -> tuple[str, ...]:
+        """The names of the members that a quorum is waited for and that there is no link to, by id; nobody when it is there."""
+        if self._note or self._present >= self._quorum:
+            return ()
+        absent = set(range(len(self._nodes))) - self._up - {self._replica}
+        return tuple(self._nodes[replica].name for replica in sorted(absent))
+
     def on_leadership(self, leadership: Leadership) -> None:
         """Consensus has news."""
         self._leadership = leadership

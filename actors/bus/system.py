@@ -33,7 +33,10 @@ class Caller(NamedTuple):
     settings: GatewaySettings
 
 
-PUBLIC_FACTS: Final = ("name", "cluster", "version", "tcp", "http", "uptime_seconds", "waiting", "roster")
+PUBLIC_FACTS: Final = (
+    *("name", "cluster", "version", "tcp", "http", "uptime_seconds"),
+    *("waiting", "waiting_for", "roster"),
+)
 """Facts that are no secret of the machine: clients are told them anyway, or learn them by connecting."""
 
 

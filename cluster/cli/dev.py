@@ -20,6 +20,7 @@ from levrier.cluster.cli.output import say
 from levrier.cluster.cli.standing_table import standing_table
 from levrier.cluster.dev import DevCluster, Sight, look_until_ended
 from levrier.cluster.local_cluster import NODES_MAX, ClusterPlan
+from levrier.cluster.standing import awaited
 
 BASE_PORT: Final = 8090
 
@@ -147,7 +148,7 @@ class Screen:
         self._live.update(Group("", table, "", *self._hints(sight)), refresh=True)
 
     def _hints(self, sight: Sight) -> list[Text]:
-        waiting = [f"node {row['replica']}: {row['waiting']}" for row in sight.rows if row["waiting"]]
+        waiting = [f"node {row['replica']}: {awaited(row)}" for row in sight.rows if row["waiting"]]
         return [
             *(Text(line, style="yellow") for line in waiting),
             Text("Ctrl-C ends all of it", style="dim"),

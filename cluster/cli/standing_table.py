@@ -9,7 +9,7 @@ from rich.text import Text
 from levrier.cluster.cli.output import cell
 from levrier.cluster.standing import FIELDS, Row
 
-SHOWN: Final = tuple(name for name in FIELDS if name != "waiting")
+SHOWN: Final = tuple(name for name in FIELDS if name not in {"waiting", "waiting_for"})
 _HEADINGS: Final = {"replica": "#", "reachable": "up"}
 """Where the field's own name is wider than all that stands below it: a terminal of 80 columns holds the whole table."""
 

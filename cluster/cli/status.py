@@ -7,7 +7,7 @@ from typing import Any, Final
 from levrier.cluster.cli.asking import Asking
 from levrier.cluster.cli.output import CommandFailed, print_json, print_table, say
 from levrier.cluster.cli.standing_table import standing_table
-from levrier.cluster.standing import ClusterStanding, survey
+from levrier.cluster.standing import ClusterStanding, awaited, survey
 
 _TROUBLED: Final = frozenset({"blocked", "restarting", "broken"})
 """States of a plugin that an operator should hear of."""
@@ -19,6 +19,8 @@ def status(asking: Asking) -> None:
     One node is asked, and then every other one that its roster names. `op` is the head of a log, `commit` what is decided,
     `applied` what the state reflects, `lag` how many decided operations are not applied there yet.
 
+    Where a quorum is lost, the members that a node waits for are named; in JSON they are in `waiting_for`.
+
     The exit status is 0 if a primary serves, 1 if none does, 2 if nobody could be asked. A node that cannot be reached is listed as such. Where nobody can log in, because a cluster waits for its members, what they wait for is told without a login.
 
     Example: `levrier status --connect 127.0.0.1:8090 --json`
@@ -28,7 +30,7 @@ def status(asking: Asking) -> None:
     if found.asked.error is not None:
         raise found.asked.error
     if found.primary is None:
-        waiting = "; ".join(dict.fromkeys(node.waiting for node in found.nodes if node.waiting))
+        waiting = "; ".join(dict.fromkeys(awaited(row) for row in found.rows if row["waiting"]))
         raise CommandFailed(f"no primary serves{': ' if waiting else ''}{waiting}")
 
 
@@ -42,7 +44,7 @@ def _show(asking: Asking, found: ClusterStanding) -> None:
         say(f"cluster {found.cluster}, levrier {details['version']}, up {uptime}")
     for row in found.rows:
         if row["waiting"] and found.primary is not None:
-            say(f"replica {row['replica']}: {row['waiting']}")
+            say(f"replica {row['replica']}: {awaited(row)}")
     for plugin in details.get("plugins", ()):
         if plugin["state"] in _TROUBLED:
             why = f": {plugin['last_error']}" if plugin["last_error"] else ""

@@ -37,9 +37,11 @@ def test_a_primary_lists_itself_once_it_serves_and_reaches_a_quorum() -> None:
     own.on_leadership(Leadership(view=4, leader=1, serves=True))
     assert roles(own) == [NodeRole.FOLLOWER, NodeRole.LEADER, NodeRole.FOLLOWER]
     assert own.waiting == ""
+    assert not own.waiting_for
     own.on_down(0)
     assert roles(own) == [NodeRole.FOLLOWER] * 3
     assert own.waiting == "waiting for quorum: 1 of 3"
+    assert own.waiting_for == ("n0", "n2")
 
 
 def test_a_backup_lists_the_primary_while_there_is_a_link_to_it() -> None:
@@ -69,6 +71,7 @@ def test_a_learner_makes_no_quorum() -> None:
     own.on_admitted(2, voter=False)
     assert own.leader is None
     assert own.waiting == "waiting for quorum: 1 of 3, replica 2 is learning"
+    assert own.waiting_for == ("n1",), "who is learning answers"
     own.on_admitted(2, voter=True)
     assert own.leader == 0
 
@@ -77,5 +80,6 @@ def test_what_the_birth_waits_for_comes_first() -> None:
     own = directory(0)
     own.on_note("waiting for first start")
     assert own.waiting == "waiting for first start"
+    assert own.waiting_for == ()
     own.on_note("")
     assert own.waiting == "waiting for quorum: 1 of 3"

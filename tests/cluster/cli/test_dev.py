@@ -182,13 +182,26 @@ def cluster(data: Path) -> Iterator[DevCluster]:
     made.close()
 
 
-def sight(*, primary: int | None = 0, view: int = 0, gone: tuple[int, ...] = (), waiting: str | None = None) -> Sight:
+def sight(
+    *,
+    primary: int | None = 0,
+    view: int = 0,
+    gone: tuple[int, ...] = (),
+    waiting: str | None = None,
+    names: tuple[str, ...] = (),
+) -> Sight:
     def row(replica: int) -> dict[str, object]:
         known: dict[str, object] = {"replica": replica, "tcp": f"127.0.0.1:{7000 + replica}"}
         if replica not in gone:
             role = "primary" if replica == primary else "backup"
             known |= {"role": role, "view": view, "op": 9, "commit": 9, "applied": 9, "checkpoint": 0, "lag": 0}
-        return {**dict.fromkeys(FIELDS), **known, "reachable": replica not in gone, "waiting": waiting}
+        return {
+            **dict.fromkeys(FIELDS),
+            **known,
+            "reachable": replica not in gone,
+            "waiting": waiting,
+            "waiting_for": names,
+        }
 
     return Sight(rows=tuple(row(each) for each in range(3)), primary=primary, down=())
 
@@ -217,10 +230,10 @@ def test_on_a_terminal_there_is_a_table_and_what_is_waited_for(cluster: DevClust
     with Live(console=console, auto_refresh=False) as live:
         screen = Screen(cluster, live)
         screen.show(sight())
-        screen.show(sight(primary=None, gone=(1, 2), waiting="waiting for quorum: 1 of 3"))
+        screen.show(sight(primary=None, gone=(1, 2), waiting="waiting for quorum: 1 of 3", names=("node-1",)))
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.getvalue())
     assert "node 0 leads, view 0" in shown
     assert f"ready tcp={cluster.local.addresses[0]} nodes=3 " in shown
-    assert "node 0: waiting for quorum: 1 of 3" in shown
+    assert "node 0: waiting for quorum: 1 of 3, node-1 does not answer" in shown
     assert re.search(r"^ *1 +- +127\.0\.0\.1:7001 .* no *$", shown, re.MULTILINE)
     assert "Ctrl-C ends all of it" in shown

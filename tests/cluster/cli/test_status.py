@@ -16,7 +16,7 @@ HEADINGS = ["#", "role", "tcp", "pid", "view", "op", "commit", "applied", "check
 
 NODE_FIELDS = [
     *("replica", "role", "tcp", "http", "pid", "view", "op", "commit", "applied", "checkpoint", "lag", "reachable"),
-    "waiting",
+    *("waiting", "waiting_for"),
 ]
 
 
@@ -43,6 +43,7 @@ def test_status_in_json(levrier: CommandLine) -> None:
     assert list(node) == NODE_FIELDS
     assert (node["replica"], node["role"], node["reachable"], node["http"]) == (0, "primary", True, None)
     assert node["waiting"] is None
+    assert node["waiting_for"] is None
     assert (node["tcp"], node["pid"]) == (levrier.address, os.getpid())
     assert node["op"] >= node["commit"] >= node["applied"] > 0
     assert node["lag"] == node["commit"] - node["applied"]

@@ -1,5 +1,6 @@
 """`levrier status` of three nodes: all of them are found from any of them, whatever has happened to the others."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from levrier.cluster.local_cluster import ClusterPlan, config_text
 from levrier.cluster.process import NodeProcess
 from levrier.cluster.testing import Cluster
 from tests.cluster.cli.running import CommandLine, Ran
+from tests.cluster.three_nodes import until
 
 pytestmark = pytest.mark.process
 QUORUM_LOST = "waiting for quorum: 1 of 3"
@@ -44,7 +46,7 @@ def test_every_node_is_found_from_any_of_them(levrier: CommandLine, cluster: Clu
     assert [node["pid"] for node in found] == [cluster.pid(each) for each in range(3)]
     assert [node["role"] for node in found].count("primary") == 1
     assert found[cluster.primary() or 0]["role"] == "primary"
-    assert all(node["reachable"] and node["waiting"] is None for node in found)
+    assert all(node["reachable"] and node["waiting"] is node["waiting_for"] is None for node in found)
 
 
 def test_the_table_fits_a_terminal_of_100_columns(levrier: CommandLine, cluster: Cluster, terminal: int) -> None:
@@ -68,7 +70,9 @@ def test_a_node_that_stands_still_is_listed_as_unreachable(levrier: CommandLine,
     assert (found[still]["tcp"], found[still]["role"], found[still]["op"]) == (cluster.address(still), None, None)
 
 
-def test_without_a_quorum_it_says_what_is_waited_for_and_ends_with_1(levrier: CommandLine, cluster: Cluster) -> None:
+def test_without_a_quorum_it_says_what_is_waited_for_and_for_whom_and_ends_with_1(
+    levrier: CommandLine, cluster: Cluster
+) -> None:
     """Nobody can log in there any more. The node has said it in its log, too, once."""
     leader = cluster.primary()
     assert leader is not None
@@ -76,19 +80,27 @@ def test_without_a_quorum_it_says_what_is_waited_for_and_ends_with_1(levrier: Co
     before = cluster.log(left).count(QUORUM_LOST)
     cluster.kill(leader)
     cluster.kill(other)
+
+    async def is_noticed() -> bool:
+        return cluster.log(left).count(QUORUM_LOST) > before
+
+    asyncio.run(until(is_noticed, "the loss of the quorum"))
+    missing = [f"node-{replica}" for replica in sorted((leader, other))]
+    who = f"{QUORUM_LOST}, {missing[0]} and {missing[1]} do not answer"
     for _ in range(2):
         ran = ask(levrier, cluster, left, "--json")
         assert ran.status == 1
-        assert ran.err == f"levrier: no primary serves: {QUORUM_LOST}\n"
+        assert ran.err == f"levrier: no primary serves: {who}\n"
         found = nodes(ran)
         assert [node["reachable"] for node in found] == [replica == left for replica in range(3)]
         assert [node["tcp"] for node in found] == list(cluster.addresses)
         assert found[left]["waiting"] == QUORUM_LOST
+        assert [node["waiting_for"] for node in found] == [missing if replica == left else None for replica in range(3)]
     assert cluster.log(left).count(QUORUM_LOST) == before + 1
     table = ask(levrier, cluster, left)
     assert table.status == 1
     assert [line.split()[-1] for line in table.lines[1:]].count("no") == 2
-    assert QUORUM_LOST in table.err
+    assert who in table.err
 
 
 def test_where_nobody_answers_it_ends_with_2(levrier: CommandLine, cluster: Cluster) -> None:
