@@ -57,8 +57,9 @@ def simulate(  # noqa: PLR0917 - each is an option of the command line.
 ) -> None:
     """Simulate whole clusters with clients and faults, each from its seed, and judge every one.
 
-    Each seed draws some of the faults and how hard they strike. When enough was answered the faults end, and the cluster
-    must answer everything and be of one mind within bounded time. What is checked all along: nothing acknowledged is
+    Each seed draws some of the faults and how hard they strike. When enough was answered they end for a core, a quorum of
+    members, which must answer everything and be of one mind within bounded time while the others stay away for good, each as
+    it is drawn: down, cut off, paused, with a bad disk. Then they end for all, and all must be of one mind. What is checked all along: nothing acknowledged is
     lost or doubled, writes are linearizable and reads monotonic on a connection, every replica applies the same log to the
     same state, and the invariants of each replica. A seed gives the same story each time, on every machine.
 

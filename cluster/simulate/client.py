@@ -168,6 +168,8 @@ class ScriptedClient:
         self._session = 0
         self._refusals = 0
         self._refusals_open = False
+        self._looked = False
+        """Whether it asked who leads because this member would not answer, and it has not answered since."""
         self._connection: SimulatedClient | None = None
         self._sent = b""
         self._sent_number: int | None = None
@@ -290,6 +292,7 @@ class ScriptedClient:
         self._session = 0
         self._refusals = 0
         self._refusals_open = False
+        self._looked = False
         if self._connection is not None:
             connection, self._connection = self._connection, None
             connection.close()
@@ -423,6 +426,7 @@ class ScriptedClient:
         if wish.makes is not None:
             self.wishes.own.append(wish.makes)
         self.wish = None
+        self._looked = False
         self.answers += 1
         self._last = _Done(self._request, wish, frame)
         if self._silence_ms and self._may_be_member and self._random.random() < self.habits.silences:
@@ -528,8 +532,9 @@ class ScriptedClient:
         if self._refusals < _PATIENCE:
             self._refusals_open = True
             self._wake_after(self._random.choice((5, 20, 50, 100)))
-        elif self.doing is Doing.WRITE and self._random.random() < self.habits.follows_leader:
+        elif self.doing is Doing.WRITE and not self._looked and self._random.random() < self.habits.follows_leader:
             self._refusals = 0
+            self._looked = True
             self._look()
         else:
             self._give_up("nothing but refusals")

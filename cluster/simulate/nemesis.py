@@ -7,6 +7,7 @@ too when the machine stops next; so while a member recovers, calls of the others
 """
 
 import errno
+import heapq
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -19,11 +20,25 @@ from levrier.cluster.simulate.checkers import Violation
 from levrier.cluster.simulate.cluster import METADATA, SimulatedCluster
 from levrier.cluster.simulate.faults import Fault, FaultPlan
 from levrier.cluster.simulate.links import FaultyLinks
-from levrier.cluster.simulate.watch import Trace, Watch
+from levrier.cluster.simulate.outsiders import Core, Suffering, is_whole_on_disk
+from levrier.cluster.simulate.watch import Moment, Trace, Watch
 from levrier.persistence.errors import IoFailed
 from levrier.persistence.simulated_storage import Crashed, DiskFaults, SimulatedStorage, Tear
 
 CRASHED_REASON: Final = "Crashed"
+FOREVER_NANOS: Final = 1 << 62
+FOREVER_STEPS: Final = 1 << 62
+STEPS_TO_CRASH: Final = (5, 50, 500)
+"""Some crashes come up to so many steps of the whole cluster after they are decided on, or after what they wait for begins."""
+
+AMBUSH_ODDS: Final = 0.5
+"""How often a story with crashes begins with one that waits for a moment, for each of them."""
+
+MOMENTS: Final = tuple(Moment)
+
+MACHINE_ODDS: Final = 0.8
+"""How often it is the machine that stops and not only the process."""
+
 _HOUR_MICROS: Final = 3_600_000_000
 _DISK_REASONS: Final = frozenset({ExitStatus.LOG_UNRECONCILABLE, ExitStatus.SUPERBLOCK_WEDGED})
 _ROTTING_FILES: Final = ("journal.wal", "journal.wal", "snapshot.bin", "superblock.a", "superblock.b")
@@ -53,6 +68,14 @@ class Nemesis:
         self.down: set[int] = set()
         self._rotten = False
         """Whether the disk of the impaired member has wrong bits that no boot has looked at."""
+        self.stroke_at = FOREVER_STEPS
+        """The step after which `strike_between_steps` is due."""
+        self._strokes: list[tuple[int, int]] = []
+        self._ambushes: set[Moment] = set()
+        """What somebody is crashed in the middle of, the next time that it begins."""
+        watch.on_moment = self._on_moment
+        self._outsiders: dict[int, Suffering] = {}
+        """Who stays away for good, and why, while a core makes progress."""
         self._goal = 0
         self._random = random
         self._plan = plan
@@ -90,6 +113,8 @@ class Nemesis:
         for replica in order:
             self.down.add(replica)
             self._after(self._random.choice((0, 1, 30, 400)), partial(self.boot, replica))
+        if self._plan.has(Fault.CRASH):
+            self._ambushes.update(moment for moment in MOMENTS if self._random.random() < AMBUSH_ODDS)
         for fault in self._plan.mean_ms:
             self._arm(fault)
 
@@ -103,22 +128,89 @@ class Nemesis:
         for fault in plan.mean_ms:
             self._arm(fault)
 
+    def leave(self, core: Core) -> None:
+        """No more harm to a core: its links and disks are good again, its members come back. What the others suffer stays."""
+        self.striking = False
+        self._drop_strokes()
+        self._outsiders = core.outsiders
+        by = {kind: frozenset(each for each, what in core.outsiders.items() if what is kind) for kind in Suffering}
+        cut_off = by[Suffering.CUT_OFF]
+        self._links.calm_all_but(
+            frozenset(core.outsiders),
+            deaf=by[Suffering.DEAF] | cut_off,
+            mute=by[Suffering.MUTE] | cut_off,
+            leading=core.leading,
+        )
+        for replica in core.members:
+            self._restore(replica)
+        for replica, suffering in sorted(core.outsiders.items()):
+            self._tell(replica, f"{suffering} from now on")
+            self._afflict(replica, suffering)
+
     def stop(self) -> None:
         """No more harm: links and disks are good again, whoever is paused goes on."""
         self.striking = False
+        self._drop_strokes()
         self._links.calm()
+        outsiders, self._outsiders = self._outsiders, {}
         for replica in range(self._cluster.count):
-            self._mend_disk(replica)
-            self._hung_until[replica] = 0
-            self._cluster.storages[replica].faults.crash_after = None
-            if replica in self._cluster.booted and self._cluster.node(replica).paused:
-                self._resume(replica)
+            self._restore(replica)
+        for replica, suffering in sorted(outsiders.items()):
+            if suffering is Suffering.HUNG and replica in self._cluster.booted:
+                self.crash(replica)  # A call that does not return ends with its machine.
+            elif replica in self.down:
+                self._after(0, partial(self.boot, replica))
+
+    def _restore(self, replica: int) -> None:
+        """A member is well again; whoever is down will be started."""
+        self._mend_disk(replica)
+        self._hung_until[replica] = 0
+        self._cluster.storages[replica].faults.crash_after = None
+        if replica in self._cluster.booted and self._cluster.node(replica).paused:
+            self._resume(replica)
+
+    def _afflict(self, replica: int, suffering: Suffering) -> None:
+        """A member suffers until `stop`; what the links do is not done here."""
+        faults = self._cluster.storages[replica].faults
+        match suffering:
+            case Suffering.DOWN if replica in self._cluster.booted:
+                self.crash(replica)
+            case Suffering.PAUSED if not self._cluster.node(replica).paused:
+                self._cluster.node(replica).pause()
+            case Suffering.HUNG:
+                self._hung_until[replica] = FOREVER_NANOS
+                faults.delay_probability = 1.0
+            case Suffering.FULL:
+                faults.write_budget = 0
+                self._disk_faulty[replica] = True
+            case Suffering.FAILING:
+                faults.error_probability = self._random.choice((0.2, 1.0))
+                faults.errors = (errno.EIO,)
+                self._disk_faulty[replica] = True
+            case _:
+                pass
+
+    def whole(self) -> list[int]:
+        """The members that have all they promised, vote, and can deny what they never had; up or down."""
+        states = self._watch.states()
+        found = []
+        for replica in range(self._cluster.count):
+            state = states.get(replica)
+            if replica == self.impaired:
+                continue
+            if state is None:
+                is_whole = is_whole_on_disk(self._cluster, replica)
+            else:
+                is_whole = state.born and state.voter and not state.log_cut and not state.gate.cut_durable
+            if is_whole:
+                found.append(replica)
+        return found
 
     # Boots and ends, as an operator sees to them
 
     def boot(self, replica: int) -> None:
         """Start a member that is down."""
-        if replica not in self.down:
+        if replica not in self.down or self._outsiders.get(replica) is Suffering.DOWN:
             return
         self.down.discard(replica)
         storage = self._cluster.storages[replica]
@@ -142,8 +234,8 @@ class Nemesis:
     def crash(self, replica: int, *, machine: bool = True, after_ms: int | None = None) -> None:
         """A member stops; it is started again after a while."""
         name = f"node-{replica}"
+        self._watch.count_crash(replica)
         self._watch.gone(name)
-        self._watch.counts.crashes += 1
         storage = self._cluster.storages[replica]
         if machine:
             storage.faults.tear = self._tear()
@@ -246,7 +338,12 @@ class Nemesis:
         length = self._length(Fault.ONE_WAY, 10_000)
         self._trace.tell("links", f"node-{target} does not hear node-{source} for {length} ms")
         self._links.cut(source, target)
-        self._after(length, lambda: self._links.mend(source, target))
+
+        def mend() -> None:
+            if self.striking:
+                self._links.mend(source, target)
+
+        self._after(length, mend)
 
     def _pause(self) -> None:
         replica = self._anybody()
@@ -271,11 +368,38 @@ class Nemesis:
         if replica is None:
             return
         draw = self._random.random()
-        if draw < 0.45:
+        if draw < 0.2:
+            self._crash_after_steps(self._random.randint(0, self._random.choice(STEPS_TO_CRASH)), replica)
+        elif draw < 0.4:
+            self._ambushes.add(self._random.choice(MOMENTS))
+        elif draw < 0.65:
             storage = self._cluster.storages[replica]
             storage.faults.crash_after = storage.calls + self._random.randint(0, 30)
         else:
-            self.crash(replica, machine=draw < 0.9)
+            self.crash(replica, machine=draw < 0.93)
+
+    def strike_between_steps(self) -> None:
+        """The step is reached after which somebody crashes, whatever is under way."""
+        while self._strokes and self._strokes[0][0] <= self._cluster.world.steps:
+            _, replica = heapq.heappop(self._strokes)
+            if replica in self._cluster.booted:
+                self.crash(replica, machine=self._random.random() < MACHINE_ODDS)
+        self.stroke_at = self._strokes[0][0] if self._strokes else FOREVER_STEPS
+
+    def _crash_after_steps(self, steps: int, replica: int) -> None:
+        heapq.heappush(self._strokes, (self._cluster.world.steps + steps, replica))
+        self.stroke_at = self._strokes[0][0]
+
+    def _on_moment(self, replica: int, moment: Moment) -> None:
+        """Something that takes several steps begins at a member, and there may be a trap."""
+        if moment in self._ambushes:
+            self._ambushes.discard(moment)
+            self._crash_after_steps(self._random.randint(0, self._random.choice(STEPS_TO_CRASH)), replica)
+
+    def _drop_strokes(self) -> None:
+        self._strokes.clear()
+        self._ambushes.clear()
+        self.stroke_at = FOREVER_STEPS
 
     def _rot(self) -> None:
         """Some bits of one file change; the member goes on, or is looked at when it boots next."""
@@ -322,7 +446,7 @@ class Nemesis:
         faults.errors = (errno.EIO,)
         self._disk_faulty[replica] = True
         self._tell(replica, f"has a disk that fails {faults.error_probability:.0%} of calls for {length} ms")
-        self._after(length, lambda: self._mend_disk(replica))
+        self._mend_disk_after(length, replica)
 
     def _fill_disk(self) -> None:
         replica = self._random.randrange(self._cluster.count)
@@ -330,7 +454,7 @@ class Nemesis:
         self._cluster.storages[replica].faults.write_budget = self._random.randint(0, 40_000)
         self._disk_faulty[replica] = True
         self._tell(replica, f"has a disk that is nearly full for {length} ms")
-        self._after(length, lambda: self._mend_disk(replica))
+        self._mend_disk_after(length, replica)
 
     def _slow_disk(self) -> None:
         replica = self._random.randrange(self._cluster.count)
@@ -340,7 +464,8 @@ class Nemesis:
         self._tell(replica, f"has a slow disk for {length} ms")
 
         def mend() -> None:
-            faults.delay_probability = 0.0
+            if self.striking:
+                faults.delay_probability = 0.0
 
         self._after(length, mend)
 
@@ -392,6 +517,13 @@ class Nemesis:
     def _is_damaged(self, replica: int) -> bool:
         """Wrong bits stay until the disk is written anew; only a boot that read everything knows."""
         return self._rotten and self.impaired == replica
+
+    def _mend_disk_after(self, milliseconds: int, replica: int) -> None:
+        def mend() -> None:
+            if self.striking:
+                self._mend_disk(replica)
+
+        self._after(milliseconds, mend)
 
     def _mend_disk(self, replica: int) -> None:
         faults = self._cluster.storages[replica].faults

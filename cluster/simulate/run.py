@@ -1,10 +1,12 @@
-"""One seed from birth to verdict: faults until enough was answered, then a healed core that must make progress.
+"""One seed from birth to verdict: faults until enough was answered, then a healed core that must make progress while
+the others stay away, then a healed cluster.
 
 The verdict is a value: what was broken, how it went, and the last events. Nothing but the seed and the settings decides it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -24,6 +26,7 @@ from levrier.cluster.simulate.judges import Judges
 from levrier.cluster.simulate.links import FaultyLinks
 from levrier.cluster.simulate.message_side import MessageSide
 from levrier.cluster.simulate.nemesis import Nemesis
+from levrier.cluster.simulate.outsiders import Core, draw_core
 from levrier.cluster.simulate.plugins import draw_plugins, sweeps
 from levrier.cluster.simulate.watch import Counts, Trace, Watch
 from levrier.cluster.simulate.workload import Workload
@@ -106,6 +109,7 @@ class Simulation:
         self.settings = settings
         random = Random(f"story/{seed}")
         self._random = random
+        self._core_random = Random(f"core/{seed}")
         self.plan = self._draw_plan()
         links = FaultyLinks(Random(f"links/{seed}"), self.plan, self._on_sent)
         config = replace(
@@ -236,12 +240,24 @@ class Simulation:
         return draw_plan(self._random, settings.faults, alone=settings.replicas == 1, rarity=rarity)
 
     def _heal(self) -> None:
-        """Everything is good again; the clients get the rest and a little more, and everybody agrees in the end."""
+        """A core is good again, and makes progress; then everything is. The clients get the rest and a little more, each time,
+        and everybody agrees in the end.
+        """
         self.trace.tell("seed", "the faults end")
-        self.nemesis.stop()
         if not self.settings.is_long:
             for client in self.clients:
                 client.hurry()
+        core = draw_core(
+            self._core_random,
+            self.cluster,
+            whole=self.nemesis.whole(),
+            down=self.nemesis.down,
+            leading=[replica for replica, state in self.watch.states().items() if state.is_primary],
+            faults=self.settings.faults,
+        )
+        if core is not None:
+            self._demand_of(core)
+        self.nemesis.stop()
         self._ask_for(EXTRA_OPERATIONS * len(self.clients))
         self.messages.stop()
         seconds = PROGRESS_SECONDS_MAX * self.cluster.stretch
@@ -250,6 +266,18 @@ class Simulation:
         seconds = CHORES_SECONDS_MAX * self.cluster.stretch
         if not self._run(seconds, self._is_tidy):
             raise Violation(Rule.HOUSEKEEPING, f"{seconds} s later: {self._chores_left() or self._unsettled()}")
+
+    def _demand_of(self, core: Core) -> None:
+        """Everything is answered and a core agrees, whatever the others suffer."""
+        self.watch.counts.cores += 1
+        self.trace.tell("seed", f"demands progress of {core}")
+        self.nemesis.leave(core)
+        self._ask_for(EXTRA_OPERATIONS * len(self.clients))
+        self.messages.stop()
+        seconds = PROGRESS_SECONDS_MAX * self.cluster.stretch
+        if not self._run(seconds, partial(self._is_settled, core.members)):
+            raise Violation(Rule.PROGRESS_OF_A_CORE, f"{core}, for {seconds} s: {self._unsettled()}")
+        self.trace.tell("seed", "the core has made progress, the others come back")
 
     def _is_tidy(self) -> bool:
         """Whether the plugins are done too; looked at once in a while."""
@@ -271,6 +299,8 @@ class Simulation:
         look_at = world.now_nanos
         while world.now_nanos < deadline:
             world.step_or_wait(deadline)
+            if world.steps >= nemesis.stroke_at:
+                nemesis.strike_between_steps()
             if len(world.failures) != failures:
                 failures = len(world.failures)
                 self._collect_failed()
@@ -314,14 +344,16 @@ class Simulation:
             if failure is not None:
                 self.nemesis.failed(replica, failure)
 
-    def _is_settled(self) -> bool:
-        if not all(client.done for client in self.clients) or len(self.cluster.booted) < self.cluster.count:
+    def _is_settled(self, members: Collection[int] | None = None) -> bool:
+        """Whether everything is answered, and these members, or all, are well and of one mind."""
+        if not all(client.done for client in self.clients):
             return False
         states = self.watch.states()
-        if len(states) < self.cluster.count:
+        wanted = range(self.cluster.count) if members is None else members
+        if not all(replica in states and replica in self.cluster.booted for replica in wanted):
             return False
-        first = states[0]
-        return all(_is_well(state) and state.commit_min == first.sequencer for state in states.values())
+        first = states[next(iter(wanted))]
+        return all(_is_well(states[replica]) and states[replica].commit_min == first.sequencer for replica in wanted)
 
     def _unsettled(self) -> str:
         waiting = [f"{client.name} ({client.doing.value})" for client in self.clients if not client.done]

@@ -7,13 +7,14 @@ trace and a number in the summary.
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
+from enum import Enum
 from typing import Final, Protocol
 
 from levrier.actors.client_table import messages as client_table
 from levrier.actors.client_table.table import ClientTable
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.consensus.actor import ConsensusActor
-from levrier.actors.consensus.state import ReplicaState, TransferStage
+from levrier.actors.consensus.state import ReplicaState, Status, TransferStage
 from levrier.actors.journal import messages as journal
 from levrier.actors.metadata import messages as metadata
 from levrier.actors.metadata.actor import MetadataActor
@@ -27,7 +28,15 @@ from levrier.wire.prepare import Prepare
 EVENTS_MAX: Final = 20_000
 _NANOS: Final = 1_000_000_000
 
-_Shown = tuple[int, int, int, bool, int, int]
+_Shown = tuple[int, int, int, bool, int, int, int]
+
+
+class Moment(Enum):
+    """What takes a member several steps, and may be met by a crash."""
+
+    CHECKPOINT = 0
+    TRANSFER = 1
+    VIEW_CHANGE = 2
 
 
 class Commits(Protocol):
@@ -52,6 +61,14 @@ class Counts:
 
     commits: int = 0
     crashes: int = 0
+    crashes_in_checkpoint: int = 0
+    """How many of them met a member that had a checkpoint under way."""
+    crashes_in_transfer: int = 0
+    """How many of them met a member that was replacing its state."""
+    crashes_in_view_change: int = 0
+    """How many of them met a member between two views."""
+    cores: int = 0
+    """How often a core had to make progress while others stayed away."""
     view_changes: int = 0
     checkpoints: int = 0
     transfers: int = 0
@@ -114,6 +131,8 @@ class Watch:
         self.highest = 0
         self.passed_over: dict[int, int] = {}
         """By member: up to which op a state transfer spared it the log."""
+        self.on_moment: Callable[[int, Moment], None] = lambda _replica, _moment: None
+        """Hears what begins at which member."""
         self._commits = commits
         self._trace = trace
         self._check = check
@@ -143,6 +162,16 @@ class Watch:
             node.name,
             f"starts, view {state.view}, op {state.sequencer}, applied {floor_op}, snapshot {state.checkpoint.snapshot_op}",
         )
+
+    def count_crash(self, replica: int) -> None:
+        """A member crashes, whatever it has under way."""
+        counts, live = self.counts, self.live(replica)
+        counts.crashes += 1
+        if live is not None:
+            state = live.state
+            counts.crashes_in_checkpoint += state.checkpoint.in_flight is not None
+            counts.crashes_in_transfer += state.is_transferring
+            counts.crashes_in_view_change += state.status is Status.VIEW_CHANGE
 
     def gone(self, name: str) -> None:
         """A member is down."""
@@ -223,7 +252,7 @@ class Watch:
         self._trace.tell(seat.node.name, f"has installed the state at op {message.applied_op}")
 
     def _on_change(self, name: str, life: _Life, shown: _Shown) -> None:
-        view, log_view, _, _, completed, _ = life.shown
+        view, log_view, status, _, completed, transfer, in_flight = life.shown
         life_state, life.shown = life.live.state, shown
         parts = []
         if shown[0] != view:
@@ -241,6 +270,12 @@ class Watch:
             parts.append(f"transfer {TransferStage(shown[5]).name.lower().replace('_', ' ')}")
         parts.append(f"op {life_state.sequencer} commit {life_state.commit_max} applied {life_state.commit_min}")
         self._trace.tell(name, ", ".join(parts))
+        if shown[2] == Status.VIEW_CHANGE != status:
+            self.on_moment(life.replica, Moment.VIEW_CHANGE)
+        if shown[5] not in {TransferStage.IDLE, transfer}:
+            self.on_moment(life.replica, Moment.TRANSFER)
+        if shown[6] not in {0, in_flight}:
+            self.on_moment(life.replica, Moment.CHECKPOINT)
 
 
 def encoded_state(node: SteppedNode, op: int) -> EncodedState:
@@ -270,4 +305,5 @@ def _shown(state: ReplicaState) -> _Shown:
         state.voter,
         state.checkpoint.completed,
         int(state.transfer_stage),
+        state.checkpoint.in_flight or 0,
     )

@@ -32,6 +32,7 @@ class Rule(StrEnum):
     SWEPT_IS_STALE = "only silent members of groups are logged out"
     HOUSEKEEPING = "what the plugins are for is done"
     DISK_IS_BOUNDED = "the disk of a member is bounded"
+    PROGRESS_OF_A_CORE = "progress of a core"
     EVIDENCE_IS_TRUE = "evidence never exceeds what the disks hold, and names who is missing"
 
 
