@@ -11,6 +11,7 @@ import statistics
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +25,8 @@ from tests.cluster.raw_client import NOT_ACCEPTED, NOT_COMMITTED, RawClient, cod
 from tests.cluster.three_nodes import caught_up, primary_among, until
 
 PAUSE_SECONDS = 0.005
-STEADY_SECONDS = 0.5
+STEADY_WRITES = 200
+SECONDS_MAX = 60.0
 FIRST_CLIENT = 0xFA10
 
 
@@ -68,18 +70,27 @@ class Asking:
 def gap_of(processes: Processes, leader: Member, first_client: int) -> float:
     """Kill the primary under this load; seconds without an acknowledgement. The clients are new ones."""
     stopping = threading.Event()
-    asking = [Asking(member, first_client + member.replica, stopping) for member in processes.members]
-    time.sleep(STEADY_SECONDS)
-    processes.running[leader.replica].kill()
-    others = [each for each in asking if each.member.replica != leader.replica]
-    killed = asking[leader.replica]
-    killed.thread.join()
-    while not any(each.acknowledged for each in others):
-        time.sleep(PAUSE_SECONDS)
-    stopping.set()
-    for each in others:
-        each.thread.join()
+    asking: list[Asking] = []
+    try:
+        asking.extend(Asking(member, first_client + member.replica, stopping) for member in processes.members)
+        killed = asking[leader.replica]
+        others = [each for each in asking if each is not killed]
+        _wait(lambda: len(killed.acknowledged) >= STEADY_WRITES, "the primary does not serve steadily")
+        processes.running[leader.replica].kill()
+        killed.thread.join()
+        _wait(lambda: any(each.acknowledged for each in others), "nobody serves any more")
+    finally:
+        stopping.set()
+        for each in asking:
+            each.thread.join()
     return min(each.acknowledged[0] for each in others if each.acknowledged) - killed.acknowledged[-1]
+
+
+def _wait(condition: Callable[[], bool], complaint: str) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < deadline, complaint
+        time.sleep(PAUSE_SECONDS)
 
 
 def measure(*, kills: int, heartbeat: str) -> list[float]:
