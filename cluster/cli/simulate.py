@@ -143,6 +143,7 @@ def _failure(verdict: Verdict, settings: Settings) -> str:
     lines = [
         f"seed {seed}: {verdict.rule}: {verdict.text}",
         f"replay it with: {command}",
+        f"{verdict.steps} steps, digest {verdict.digest}",
         *verdict.events[-EVENTS_SHOWN:],
     ]
     return "\n  ".join(lines)

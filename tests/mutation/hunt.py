@@ -133,8 +133,9 @@ def _ask_simulator(place: Path, *, seeds: int, replicas: int) -> str:
         if done.returncode != 1:
             raise CannotTell(f"the simulator ends with {done.returncode}: {_last_words(done)}")
         summary: dict[str, Any] = json.loads(done.stdout)
-        worst = summary["failures"][0]
-        return f"seed {worst['seed']}: {worst['rule']}"
+        worst = f"seed {summary['failed_seeds'][0]}: "
+        told = next(line for line in done.stderr.splitlines() if line.startswith(worst))
+        return ":".join(told.split(":")[:2])
     return ""
 
 

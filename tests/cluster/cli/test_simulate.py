@@ -1,13 +1,18 @@
 """`levrier simulate`: what it prints, what it exits with, and that a failed seed can be replayed."""
 
 import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from levrier.actors.consensus import state
+from levrier.actors.consensus.quorum import quorums_of
 from levrier.cluster.cli.app import run
 from levrier.cluster.cli.output import CommandFailed
 from levrier.cluster.cli.simulate import report
+from levrier.cluster.simulate import run as story
 from levrier.cluster.simulate.faults import Fault
 from levrier.cluster.simulate.run import Settings, Verdict
 from levrier.cluster.simulate.watch import Counts
@@ -83,6 +88,30 @@ def test_a_failed_seed_prints_its_rule_its_story_and_the_command_that_replays_it
     )
     assert "t=0.100s node-1 view 3 -> 4, view change" in output.err
     assert "seed 11" not in output.err
+
+
+def test_the_command_that_is_printed_for_a_failed_seed_fails_in_the_same_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A primary that waits for everybody is found, and found again by what was printed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(story, "PROGRESS_SECONDS_MAX", 15)
+    monkeypatch.setattr(state, "quorums_of", lambda count: replace(quorums_of(count), replication=count))
+    outputs = []
+    arguments = ["simulate", "--seeds", "2..4", "--operations", "20", "--faults", "crash", "--jobs", "1"]
+    for _ in range(2):
+        assert run(arguments) == 1
+        told = capsys.readouterr().err
+        lines = [line.strip() for line in told.splitlines()]
+        found = next(line for line in lines if ": progress of a core: " in line)
+        command = next(line for line in lines if line.startswith("replay it with: "))
+        digest = next(line for line in lines if ", digest " in line)
+        outputs.append((found, command, digest))
+        program, *arguments = shlex.split(command.removeprefix("replay it with: "))
+        assert program == "levrier"
+    assert outputs[0] == outputs[1]
+    trace = tmp_path / arguments[-1]
+    assert trace.read_text().splitlines()[-1].endswith(outputs[0][2])
 
 
 @pytest.mark.parametrize(
