@@ -29,7 +29,7 @@ CUT_SECONDS = 3 * WINDOW_SECONDS
 
 GAP_SECONDS_MAX = 6 * WINDOW_SECONDS
 """The longest time without an acknowledgement: two elections, and as much again, because the SDK, whose connection is whole,
-asks the old primary at intervals that double."""
+repeats its request at the old primary for four seconds before it asks who leads."""
 
 
 @pytest.mark.parametrize(
