@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.mutation.hunt import CannotTell, Found, control, hunt
-from tests.mutation.mutants import MUTANTS
+from tests.mutation.mutants import MUTANTS, Mutant
 
 
 def main(arguments: list[str]) -> int:
@@ -42,14 +42,24 @@ def main(arguments: list[str]) -> int:
     except CannotTell as error:
         print(f"{error}\nmend that first: it would be taken for a find of every mutant", file=sys.stderr)
         return 2
-    found: list[Found] = []
-    with ThreadPoolExecutor(given.jobs) as pool:
-        for each in pool.map(lambda mutant: hunt(mutant, seeds=given.seeds), chosen):
-            found.append(each)
-            console.print(f"{len(found)}/{len(chosen)} {each.mutant}: {'found' if each.is_found else 'NOT FOUND'}")
+    try:
+        found = _hunted(chosen, console, seeds=given.seeds, jobs=given.jobs)
+    except CannotTell as error:
+        print(error, file=sys.stderr)
+        return 2
     console.print(_table(found))
     console.print(summary(found))
     return 0 if all(each.is_found for each in found) else 1
+
+
+def _hunted(chosen: Sequence[Mutant], console: Console, *, seeds: int, jobs: int) -> list[Found]:
+    """Hunt these, several at a time, and tell of each as it comes."""
+    found: list[Found] = []
+    with ThreadPoolExecutor(jobs) as pool:
+        for each in pool.map(lambda mutant: hunt(mutant, seeds=seeds), chosen):
+            found.append(each)
+            console.print(f"{len(found)}/{len(chosen)} {each.mutant}: {'found' if each.is_found else 'NOT FOUND'}")
+    return found
 
 
 def summary(found: Sequence[Found]) -> str:

@@ -5,8 +5,8 @@ when one of its tests fails, and by the simulator when a seed does. That says so
 with nothing broken: see `control`.
 """
 
-import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from tests.mutation.mutants import Mutant
 
@@ -125,22 +124,27 @@ def _ask_simulator(place: Path, *, seeds: int, replicas: int) -> str:
         last = min(first + _CHUNK, seeds) - 1
         arguments = ["--seeds", f"{first}..{last}", "--replicas", str(replicas), "--operations", str(OPERATIONS)]
         try:
-            done = _run(place, "levrier.cluster", "simulate", *arguments, "--json", seconds=SIMULATION_SECONDS)
+            done = _run(place, "levrier.cluster", "simulate", *arguments, seconds=SIMULATION_SECONDS)
         except subprocess.TimeoutExpired:
             return f"seeds {first}..{last}: no end"
         if done.returncode == 0:
             continue
-        if done.returncode != 1:
+        failed = first_failure(done.stderr)
+        if done.returncode != 1 or not failed:
             raise CannotTell(f"the simulator ends with {done.returncode}: {_last_words(done)}")
-        summary: dict[str, Any] = json.loads(done.stdout)
-        worst = f"seed {summary['failed_seeds'][0]}: "
-        told = next(line for line in done.stderr.splitlines() if line.startswith(worst))
-        return ":".join(told.split(":")[:2])
+        return failed
     return ""
+
+
+def first_failure(told: str) -> str:
+    """The lowest seed that the simulator says has failed, with the rule that it broke. Empty: none."""
+    failed = {int(seed): rule for seed, rule in _FAILURE.findall(told)}
+    return f"seed {min(failed)}: {failed[min(failed)]}" if failed else ""
 
 
 def _last_words(done: subprocess.CompletedProcess[str]) -> str:
     return (done.stdout + done.stderr)[-2_000:].strip()
 
 
-_CHUNK = 20
+_FAILURE = re.compile(r"^seed (\d+): ([^:]+): ", re.MULTILINE)
+_CHUNK = 5

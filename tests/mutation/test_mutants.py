@@ -1,9 +1,15 @@
 """The rules that are broken on purpose: each mutant still has its place, and somebody who notices."""
 
+from dataclasses import replace
+
 import pytest
 
+from levrier.cluster.cli.output import CommandFailed
+from levrier.cluster.cli.simulate import report
+from levrier.cluster.simulate.run import Settings, Verdict
+from levrier.cluster.simulate.watch import Counts
 from tests.mutation.__main__ import summary
-from tests.mutation.hunt import ROOT, CannotTell, Found, control, hunt, mutated
+from tests.mutation.hunt import ROOT, CannotTell, Found, control, first_failure, hunt, mutated
 from tests.mutation.mutants import MUTANTS, OF_THE_ELEVEN_RULES, Mutant
 
 
@@ -30,6 +36,30 @@ def test_a_control_that_fails_is_no_find() -> None:
 
 def test_an_unbroken_copy_passes_the_control() -> None:
     control(["tests/mutation/test_mutants.py::test_the_summary_says_by_whom"], seeds=1)
+
+
+def test_what_the_simulator_tells_of_a_seed_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
+    """As its report has it: the lowest seed that failed, by its rule."""
+    counts = Counts(commits=12, crashes=1, view_changes=2, checkpoints=3, transfers=4)
+    passed = Verdict(
+        seed=3,
+        rule=None,
+        text="",
+        faults=(),
+        operations=10,
+        counts=counts,
+        steps=100,
+        virtual_seconds=36.0,
+        digest="ab",
+        events=("t=0.100s node-1 view 3 -> 4",),
+    )
+    failed = [replace(passed, seed=seed, rule="progress", text="unanswered: client-1") for seed in (12, 7)]
+    settings = Settings(replicas=3, operations=40, faults=())
+    report([passed], settings, count=1, trace=None, as_json=False)
+    assert first_failure(capsys.readouterr().err) == ""
+    with pytest.raises(CommandFailed):
+        report([passed, *failed], settings, count=3, trace=None, as_json=False)
+    assert first_failure(capsys.readouterr().err) == "seed 7: progress"
 
 
 def test_the_summary_says_by_whom() -> None:
