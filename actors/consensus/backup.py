@@ -33,7 +33,7 @@ def receive_prepare(state: ReplicaState, prepare: Prepare, sender: int | None) -
 
 
 def _take(state: ReplicaState, prepare: Prepare, sender: int | None) -> bool:
-    """True if it is being appended: once it is durable and acknowledged, what is committed is applied, and not before."""
+    """True if it is being appended: its acknowledgement comes before anything that is committed is applied."""
     header = prepare.header
     op = header.op
     held = state.mirror.header(op)
@@ -50,7 +50,8 @@ def _take(state: ReplicaState, prepare: Prepare, sender: int | None) -> bool:
         park(state, prepare, is_repair=False)
         return False
     if not follows(state, prepare):
-        maybe_request_repair(state, state.primary)
+        # What the primary sends itself is waited for, and it will not send it again for long.
+        maybe_request_repair(state, state.primary, up_to=op if sender == state.primary else 0)
         return False
     note_feed(state, op, sender)
     submit(state, prepare, is_proven=True)

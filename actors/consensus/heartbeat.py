@@ -9,7 +9,7 @@ from levrier.actors.consensus.commits import stream_commits
 from levrier.actors.consensus.cutting import cut
 from levrier.actors.consensus.frames import broadcast, heartbeat
 from levrier.actors.consensus.gate import is_disk_silent, may_send
-from levrier.actors.consensus.repair import maybe_request_repair
+from levrier.actors.consensus.repair import request_overdue
 from levrier.actors.consensus.start_view import send_start_view
 from levrier.actors.consensus.state import ReplicaState, Status
 from levrier.actors.consensus.verified import verify
@@ -63,7 +63,7 @@ def receive_commit(state: ReplicaState, header: CommitHeader) -> None:
     _heed_name(state, header)
     if not state.is_transferring:
         stream_commits(state)
-        maybe_request_repair(state, sender)
+        request_overdue(state, sender)
 
 
 def _heed_name(state: ReplicaState, header: CommitHeader) -> None:

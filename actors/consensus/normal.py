@@ -2,6 +2,9 @@
 
 A completion is judged against the state of the moment by (op, checksum), never by its op alone (rule 8). Forwarding and
 acknowledging both come after it: nothing leaves this node that its own disk does not hold.
+
+A deviation from 5.4, step 15, which has a backup apply what is committed with every prepare: it does so at the tick, or when much
+has gathered. Nobody waits for it, and the primary may wait for what this node has just sent.
 """
 
 from collections.abc import Sequence
@@ -19,8 +22,8 @@ from levrier.actors.consensus.spare_acks import acknowledge, members_before
 from levrier.actors.consensus.state import Owed, ReplicaState, Status
 from levrier.wire.prepare import Prepare
 
-APPLIED_TOGETHER: Final = 16
-"""Committed entries that a backup applies without waiting for the tick."""
+UNAPPLIED_MAX: Final = 16
+"""Committed entries at which a backup applies them without waiting for the tick."""
 
 
 def note_appended(state: ReplicaState, positions: Sequence[LogPosition]) -> None:
@@ -42,25 +45,21 @@ def note_appended(state: ReplicaState, positions: Sequence[LogPosition]) -> None
             _note_durable(state, position.op)
     note_disk_progress(state)
     acknowledge_durable(state)
-    if not alone and not state.is_primary:
-        _apply_gathered(state)
+    if not state.is_primary and state.commit_max - state.apply_sent >= UNAPPLIED_MAX:
+        _apply(state)
 
 
-def _apply_gathered(state: ReplicaState) -> None:
-    """A backup applies at a tick, or when so much has gathered: nobody waits for it, and the primary may wait for what was just
-    sent.
-    """
-    if state.commit_max - state.apply_sent < APPLIED_TOGETHER:
-        return
-    if state.effects:
+def _apply(state: ReplicaState) -> None:
+    """Apply what is committed on a backup, behind what it has to send."""
+    if state.effects and state.commit_max > state.apply_sent and not state.is_alone:
         state.effects.append(Flush())
     stream_commits(state)
 
 
 def _note_durable(state: ReplicaState, op: int) -> None:
-    """A backup's log has grown: its head follows, and the entry goes on down the chain and back to the primary.
+    """A backup's log has grown: its head follows, and the entry goes on down the chain and is acknowledged to the primary.
 
-    To the next replica first where somebody behind is needed for the quorum; else it may follow later.
+    Whoever completes the quorum with its acknowledgement lets those behind it follow by the tick, together (`spare_forwards`).
     """
     header = state.mirror.header(op)
     assert header is not None
@@ -72,13 +71,14 @@ def _note_durable(state: ReplicaState, op: int) -> None:
     if state.status is not Status.NORMAL or state.is_primary or op <= state.commit_min:
         return
     before = members_before(state)
-    others_wait = before + state.voter < state.quorums.replication
+    completes = state.voter and before + 1 == state.quorums.replication
     prepare = state.bodies.get(op)
-    if prepare is not None and others_wait:
+    if prepare is not None and not completes:
         forward(state, prepare)
     acknowledge(state, header, before=before)
-    if prepare is not None and not others_wait:
+    if prepare is not None and completes:
         spare_forwards.keep_back(state, prepare)
+    state.unhurried.discard(op)
 
 
 def forward(state: ReplicaState, prepare: Prepare) -> None:
@@ -105,12 +105,13 @@ def forward_owed(state: ReplicaState) -> None:
 
 
 def drive(state: ReplicaState) -> None:
-    """The backstops of a tick: an acknowledgement, a commit or a promotion that a lost message left behind (5.10)."""
+    """What a tick does for the log: a backup applies; a primary takes up an acknowledgement, a commit or a promotion that a lost
+    message left behind (5.10).
+    """
     if state.status is not Status.NORMAL:
         return
     if not state.is_acting_primary:
-        spare_forwards.pass_tick(state)
-        stream_commits(state)
+        _apply(state)
         return
     if state.commit_max < state.sequencer or state.apply_sent < state.commit_max:
         acknowledge_durable(state)

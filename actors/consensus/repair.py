@@ -19,25 +19,42 @@ REPAIR_RETRY_TICKS: Final = 100
 STALLS_MAX: Final = 3
 """Stalls after which another peer is asked."""
 
+FED_TICKS: Final = 2
+"""For how long after a live prepare the next one is waited for."""
+
 REPAIR_DONE: Final = 20
 RANGE_EVICTED: Final = 21
 
 
-def maybe_request_repair(state: ReplicaState, peer: int) -> None:
-    """Open a session for what is not here of what is committed or was announced with the view; none if one is open.
+def maybe_request_repair(state: ReplicaState, peer: int, *, up_to: int = 0) -> None:
+    """Open a session for what is not here of what is committed or was announced with the view, and up to `up_to`; if one is
+    open, it goes on up to there.
 
     What was announced is asked for whether it is committed or not: nothing is acknowledged before all of it is here
     (`gate.holds_announced`), and the primary sends again only what it can hope to have acknowledged soon, the oldest.
     """
-    if state.status is not Status.NORMAL or state.is_transferring or state.repair is not None or state.is_alone:
+    if state.repair is not None:
+        state.repair.to_op = max(state.repair.to_op, up_to)
         return
-    wanted = max(state.commit_max, state.view_head)
+    if state.status is not Status.NORMAL or state.is_transferring or state.is_alone:
+        return
+    wanted = max(state.commit_max, state.view_head, up_to)
     missing = first_unmet(state, state.apply_sent + 1, wanted)
     if missing is None:
         return
     if peer == state.config.replica:
         peer = _next_peer(state, peer)
     open_session(state, peer=peer, from_op=missing, to_op=wanted)
+
+
+def request_overdue(state: ReplicaState, peer: int) -> None:
+    """The same, for what should have come by itself. A heartbeat runs ahead of what is forwarded by the tick (`spare_forwards`),
+    so a log that grows is asked for nothing as long as it has no hole. A deviation from 5.11, which asks at once.
+    """
+    is_fed = state.ticks - state.fed_tick <= FED_TICKS
+    if is_fed and first_unmet(state, state.apply_sent + 1, state.mirror.last_op) is None:
+        return
+    maybe_request_repair(state, peer)
 
 
 def open_session(state: ReplicaState, *, peer: int, from_op: int, to_op: int) -> None:
@@ -89,6 +106,8 @@ def receive_repair_prepare(state: ReplicaState, prepare: Prepare) -> None:
     """An entry that somebody says was asked for."""
     session = state.repair
     op = prepare.header.op
+    if prepare.header.view > state.view:
+        return  # Served in this view, so stamped with it at the latest.
     if session is None or op > session.to_op or not is_in_scope(state, op) or state.is_transferring:
         return
     vouched = is_vouched_for(state, prepare)
@@ -99,6 +118,7 @@ def receive_repair_prepare(state: ReplicaState, prepare: Prepare) -> None:
         return
     is_proven = vouched and state.status is Status.NORMAL
     if not vouched and state.status is Status.NORMAL and not may_append_unproven(state, op):
+        session.refused = True
         return
     if follows(state, prepare):
         submit(state, prepare, is_proven=is_proven)
@@ -151,6 +171,18 @@ def is_evicted(state: ReplicaState, header: RepairRangeReplyHeader) -> bool:
     return True
 
 
+def ask_again(state: ReplicaState) -> None:
+    """The superblock names a commit point now up to which unproven entries may be appended: those before it were refused."""
+    session = state.repair
+    if session is None or not session.refused or state.status is not Status.NORMAL:
+        return
+    missing = missing_of(state, session)
+    if missing is None:
+        close_session(state)
+    else:
+        _ask(state, session, missing)
+
+
 def pass_tick(state: ReplicaState) -> None:
     """Ask again when a session has waited for long; another peer after a few times."""
     session = state.repair
@@ -185,6 +217,7 @@ def _next_peer(state: ReplicaState, peer: int) -> int:
 def _ask(state: ReplicaState, session: RepairSession, from_op: int) -> None:
     config = state.config
     session.asked_from = from_op
+    session.refused = False
     send(
         state,
         session.peer,

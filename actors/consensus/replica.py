@@ -132,7 +132,10 @@ class Replica:
 
     def on_view_persisted(self, view: int, log_view: int) -> list[Effect]:
         """The pair is durable; sends that waited for it are judged again."""
+        commit_before = self._state.gate.commit_durable
         gate.note_persisted(self._state, view, log_view)
+        if self._state.gate.commit_durable > commit_before:
+            repair.ask_again(self._state)
         if not self._state.is_alone:
             self._state.effects.append(TellTransfer(ViewObserved(view=self._state.gate.view_durable)))
         acks.acknowledge_durable(self._state)

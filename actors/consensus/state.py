@@ -259,6 +259,8 @@ class RepairSession:
     asked_from: int
     idle_ticks: int = 0
     stalls: int = 0
+    refused: bool = False
+    """Whether an entry of the last answer had to wait for the superblock to name its commit point."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -321,7 +323,7 @@ class SpareAcks:
     """What had become durable by then."""
     direct: set[int] = field(default_factory=set)
     """Ops under way to the disk that the primary sent itself."""
-    given_at: int = NEVER
+    given_tick: int = NEVER
     """The tick at which what had been kept back was acknowledged after all, if nothing has followed."""
     prompt_until: int = 0
     """The tick before which everything is acknowledged at once."""
@@ -334,8 +336,8 @@ class SpareForwards:
     """What a backup has not handed on because a quorum forms without those behind it (`spare_forwards`)."""
 
     kept: list[Prepare] = field(default_factory=list)
-    """In the order in which it became durable; all of the present view."""
-    late_at: int = NEVER
+    """In the order in which it became durable; all of the present view, and fewer than are forwarded at once."""
+    late_tick: int = NEVER
     """The last tick that found nothing of it committed."""
     prompt_until: int = 0
     """The tick before which everything is handed on at once."""
@@ -379,6 +381,10 @@ class ReplicaState:
     archive_first_op: int = 0
     """From which op on entries that have left the log can still be read; 0: none can."""
     ticks: int = 0
+    fed_tick: int = NEVER
+    """When a live prepare was taken last."""
+    unhurried: set[int] = field(default_factory=set)
+    """Ops under way to the disk that came after a pause: nothing is kept back for these."""
     disk_waiting_since: int | None = None
     """The tick of the last durable progress while something is owed by the disk; None when nothing is (D-15)."""
 

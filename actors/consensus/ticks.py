@@ -1,16 +1,24 @@
 """What the passing of time does (sections 3 and 5.10).
 
-Timers first, in the order of section 3, then the backstops. A group of one replica has only two live timers: there is
-nobody to retransmit to, to send a heartbeat to, or to elect.
+Timers first, in the order of section 3, then what backups do by the tick, then the backstops. A group of one replica has only
+two live timers: there is nobody to retransmit to, to send a heartbeat to, or to elect.
 """
 
-from levrier.actors.consensus import digests, forwarding, probe, repair, spare_acks, transfer, view_change
+from levrier.actors.consensus import (
+    digests,
+    forwarding,
+    probe,
+    repair,
+    spare_acks,
+    spare_forwards,
+    transfer,
+    view_change,
+)
 from levrier.actors.consensus.admission import bootstrap_if_blank
 from levrier.actors.consensus.checkpoints import capture_if_due
 from levrier.actors.consensus.gate import retry_persist
 from levrier.actors.consensus.heartbeat import fire_commit_message, fire_normal_heartbeat
 from levrier.actors.consensus.normal import drive
-from levrier.actors.consensus.repair import maybe_request_repair
 from levrier.actors.consensus.retransmit import fire_prepare
 from levrier.actors.consensus.rollback import retry_truncate
 from levrier.actors.consensus.state import ReplicaState, Status, TransferStage
@@ -36,6 +44,8 @@ def pass_tick(state: ReplicaState) -> None:
     if timeouts.view_change_status.fired:
         _fire_view_change_status(state)
     bootstrap_if_blank(state)
+    spare_forwards.pass_tick(state)
+    spare_acks.pass_tick(state)
     drive(state)
     retry_truncate(state)
     retry_persist(state)
@@ -67,7 +77,6 @@ def _fire_view_change_status(state: ReplicaState) -> None:
 def _drive_recovery(state: ReplicaState) -> None:
     """What a lost frame of a repair or of a transfer left behind."""
     repair.pass_tick(state)
-    spare_acks.pass_tick(state)
     if state.waiters or state.forwarded:
         forwarding.pass_tick(state)
     digests.pass_tick(state)
@@ -78,4 +87,4 @@ def _drive_recovery(state: ReplicaState) -> None:
         and not state.is_primary
         and state.apply_sent < max(state.commit_max, state.view_head)
     ):
-        maybe_request_repair(state, state.primary)
+        repair.request_overdue(state, state.primary)

@@ -241,7 +241,9 @@ def test_a_backup_among_probes() -> None:
     around.assert_silent()
     around.tell(consensus.Tick())
     assert around.replicas.take_all() == [
-        bus.SendToReplica(replica=2, frame=prepare.frame) for prepare in (first, second)
+        bus.SendToReplica(replica=2, frame=first.frame),
+        bus.SendToReplica(replica=2, frame=second.frame),
+        bus.FlushLinks(),
     ]
     assert around.metadata.take() == metadata.Apply(prepare=first, reply_to=None)
     around.assert_silent()
@@ -259,7 +261,9 @@ def test_prepares_that_come_together_are_taken_as_if_each_came_alone(*, together
     assert {each.replica for each in told} == {0}
     assert [each.frame[60] for each in told if each.replica == 0] == [7, 7, 7]
     around.tell(consensus.Tick())
-    assert [each.frame for each in around.replicas.take_all()] == [prepare.frame for prepare in chain]
+    *told, flush = around.replicas.take_all()
+    assert [each.frame for each in told] == [prepare.frame for prepare in chain]
+    assert flush == bus.FlushLinks()
     committed = chain[-1].header.commit
     assert around.metadata.take_all() == [metadata.Apply(prepare=each, reply_to=None) for each in chain[:committed]]
     around.assert_silent()

@@ -3,7 +3,7 @@
 import pytest
 
 from levrier.actors.consensus.effects import Append, Apply, Flush, Send, Truncate
-from levrier.actors.consensus.normal import APPLIED_TOGETHER
+from levrier.actors.consensus.normal import UNAPPLIED_MAX
 from levrier.actors.consensus.state import Status
 from levrier.wire.headers import PrepareHeader
 from levrier.wire.replica_headers import PrepareOkHeader, RequestPreparesHeader
@@ -111,34 +111,36 @@ def test_the_chain_ends_before_the_primary() -> None:
     assert [to for to, _ in sent_of(primary.on_appended([position(own)]), PrepareHeader)] == [1]
 
 
-def test_whoever_is_not_the_last_of_a_quorum_hands_on_before_it_answers() -> None:
-    """Section 5.5: of five, 1 is one of two and hands on at once, 2 is the third, and 3 was not waited for."""
+def test_only_whoever_completes_the_quorum_does_not_hand_on_at_once() -> None:
+    """Section 5.5: of five, 1 is one of two, 2 is the third and answers alone, and 3 hands on what 2 has gathered."""
     [prepare] = sealed_chain(from_op=1, to_op=1)
-    for replica, order in ((1, [2, 0]), (2, [0]), (3, [0])):
+    for replica, order in ((1, [2, 0]), (2, [0]), (3, [4])):
         backup = member(replica, count=5)
-        assert [to for to, _ in sent(settle_disk(backup, backup.on_prepare(prepare)))] == order
+        assert [to for to, _ in sent(settle_disk(backup, backup.on_prepare(prepare, replica - 1)))] == order
 
 
 def test_what_is_committed_is_applied_at_the_tick() -> None:
-    """Section 5.4, step 15: nobody waits for it on a backup."""
+    """Section 5.4, step 15: nobody waits for it on a backup, but somebody may for what it forwards."""
     backup = member(1)
     first, second = sealed_chain(from_op=1, to_op=2)
     settle_disk(backup, backup.on_prepare(first))
     assert second.header.commit == 1
     assert of_type(settle_disk(backup, backup.on_prepare(second)), Apply) == []
-    assert [apply.prepare for apply in of_type(ticks(backup, 1), Apply)] == [first]
+    effects = ticks(backup, 1)
+    assert [apply.prepare for apply in of_type(effects, Apply)] == [first]
+    assert [type(effect) for effect in effects] == [Send, Send, Flush, Apply]
 
 
 def test_much_that_is_committed_is_applied_at_once_behind_the_acknowledgement_of_what_is_not() -> None:
     """Section 5.4, steps 14 and 15: the primary waits for the one, and nobody for the other."""
     backup = member(1)
-    *earlier, last = sealed_chain(from_op=1, to_op=APPLIED_TOGETHER + 1)
+    *earlier, last = sealed_chain(from_op=1, to_op=UNAPPLIED_MAX + 1)
     for prepare in earlier:
         assert of_type(settle_disk(backup, backup.on_prepare(prepare)), Apply) == []
-    assert last.header.commit == APPLIED_TOGETHER
+    assert last.header.commit == UNAPPLIED_MAX
     assert of_type(backup.on_prepare(last), Apply) == []
     effects = without_notes(backup.on_appended([position(last)]))
-    assert [type(effect) for effect in effects] == [Send, Flush] + [Apply] * APPLIED_TOGETHER
+    assert [type(effect) for effect in effects] == [Send, Flush] + [Apply] * UNAPPLIED_MAX
 
 
 def test_a_disk_that_takes_its_time_does_not_keep_what_is_committed_from_being_applied() -> None:

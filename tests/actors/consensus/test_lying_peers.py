@@ -14,7 +14,7 @@ from levrier.actors.consensus.timeouts import (
 from levrier.wire.codes import Operation
 from levrier.wire.control import ControlHeader
 from levrier.wire.headers import U64_MAX
-from levrier.wire.prepare import METADATA_GROUP, Prepare, project
+from levrier.wire.prepare import METADATA_GROUP, Prepare, project, restamp_view
 from levrier.wire.replica_headers import CommitHeader
 from tests.actors.consensus.builders import of_type, sealed_chain
 from tests.actors.consensus.peers import (
@@ -158,3 +158,17 @@ def test_an_entry_that_assigns_nothing_where_it_has_to_is_dropped(operation: Ope
     assert "is dropped" in note.text
     [prepare] = sealed_chain(from_op=1, to_op=1)
     assert len(of_type(backup.on_prepare(prepare), Append)) == 1
+
+
+def test_a_repaired_entry_with_the_stamp_of_a_view_to_come_is_dropped() -> None:
+    """The checksum of an entry does not cover its view, so whoever serves a repair may stamp a true entry as he likes."""
+    first, second = sealed_chain(from_op=1, to_op=2)
+    backup = member(1)
+    settle_disk(backup, backup.on_frame(heartbeat(0, 0, commit=2), b""))
+    assert backup.state.repair is not None
+    restamped = Prepare.decode(restamp_view(first.frame, 3))
+    for served, taken in ((restamped, 0), (first, 1), (second, 1)):
+        effects = backup.on_repair_prepare(served)
+        assert len(of_type(effects, Append)) == taken
+        settle_disk(backup, effects)
+    assert backup.state.mirror.is_durable(2)

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from levrier.actors.consensus.effects import Append, Apply, Effect, Read, Send, TellTransfer, Truncate
+from levrier.actors.consensus.effects import Append, Apply, Effect, PersistView, Read, Send, TellTransfer, Truncate
 from levrier.actors.consensus.repair import (
+    FED_TICKS,
     RANGE_EVICTED,
     REPAIR_DONE,
     REPAIR_RETRY_TICKS,
@@ -143,6 +144,26 @@ def test_repaired_entries_are_applied_once_they_are_durable() -> None:
     assert [apply.prepare.header.op for apply in of_type(effects, Apply)] == [1, 2, 3, 4]
     backup.on_frame(done(backup, 4), b"")
     assert backup.state.repair is None
+
+
+def test_what_a_heartbeat_names_is_waited_for_while_the_log_grows() -> None:
+    """Section 5.11: it comes down the chain by the tick, and is asked for only when it does not."""
+    backup = member(2)
+    first, second, *rest = sealed_chain(from_op=1, to_op=5)
+    settle_disk(backup, backup.on_prepare(first, 1))
+    effects = backup.on_frame(heartbeat(0, 0, commit=5), b"")
+    assert asked(settle_disk(backup, effects + ticks(backup, FED_TICKS))) == []
+    settle_disk(backup, backup.on_prepare(second, 1))
+    assert asked(settle_disk(backup, ticks(backup, FED_TICKS))) == []
+    assert asked(ticks(backup, 1)) == [(0, 3, 5)]
+    assert len(rest) == 3
+
+
+def test_a_hole_below_what_has_come_is_not_waited_for() -> None:
+    backup = member(2)
+    first, _, third = sealed_chain(from_op=1, to_op=3)
+    settle_disk(backup, backup.on_prepare(first, 1))
+    assert asked(backup.on_prepare(third, 1)) == [(0, 2, 2)]
 
 
 def test_a_lost_repair_frame_is_asked_for_again_without_an_election() -> None:
@@ -389,3 +410,26 @@ def test_what_the_log_itself_proves_committed_stays_proven_in_a_new_view() -> No
     unproven = member(1, chain=sealed_chain(from_op=1, to_op=6, commit=0), commit=2)
     distrust(unproven.state)
     assert unproven.state.unverified == {3, 4, 5, 6}
+
+
+def test_what_the_primary_sends_itself_is_repaired_up_to_there() -> None:
+    """Section 3: it is waited for, and sent again only after a longer while; so what is not committed is asked for as well."""
+    backup = member(2)
+    chain = sealed_chain(from_op=1, to_op=4, commit=1)
+    assert asked(backup.on_prepare(chain[2], 1)) == [(0, 1, 1)]
+    backup.on_prepare(chain[3], 0)
+    assert backup.state.repair is not None
+    assert backup.state.repair.to_op == 4
+    another = member(2)
+    assert asked(another.on_prepare(chain[3], 0)) == [(0, 1, 4)]
+
+
+def test_what_waited_for_the_superblock_is_asked_for_as_soon_as_it_is_written() -> None:
+    """D-16: and not when the interval of a session is over."""
+    chain = sealed_chain(from_op=1, to_op=2, view=0)
+    backup = member(2, view=3)
+    backup.on_frame(heartbeat(0, 3, commit=2), b"")
+    effects = [effect for prepare in chain for effect in backup.on_repair_prepare(prepare)]
+    assert of_type(effects, Append) == []
+    assert of_type(effects, PersistView)
+    assert asked(backup.on_view_persisted(3, 3)) == [(0, 1, 2)]

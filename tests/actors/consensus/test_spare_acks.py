@@ -3,9 +3,15 @@
 import pytest
 
 from levrier.actors.consensus.effects import Apply, Flush, Send
-from levrier.actors.consensus.normal import APPLIED_TOGETHER
+from levrier.actors.consensus.normal import UNAPPLIED_MAX
 from levrier.actors.consensus.replica import Replica
-from levrier.actors.consensus.spare_acks import KEPT_TICKS, PROMPT_TICKS_MAX, PROMPT_TICKS_MIN, SOON_TICKS
+from levrier.actors.consensus.spare_acks import (
+    FOLLOWS_TICKS,
+    KEPT_TICKS,
+    PAUSE_TICKS,
+    PROMPT_TICKS_MAX,
+    PROMPT_TICKS_MIN,
+)
 from levrier.actors.consensus.state import Status
 from levrier.wire.prepare import Prepare
 from tests.actors.consensus.builders import of_type, position, sealed_chain, without_notes
@@ -33,26 +39,57 @@ def test_what_is_committed_without_its_word_is_never_acknowledged() -> None:
     assert acknowledged(settle_disk(last, ticks(last, 3 * KEPT_TICKS))) == []
 
 
-def test_what_is_not_committed_within_four_ticks_is_acknowledged_and_all_that_follows_soon_at_once() -> None:
+def test_what_is_not_committed_in_time_is_acknowledged_and_all_that_follows_soon_at_once() -> None:
     last = member(2)
     first, second, third, fourth = sealed_chain(from_op=1, to_op=4, commit=0)
     assert take(last, first, 1) == []
-    assert acknowledged(ticks(last, 2 * KEPT_TICKS - 1)) == []
+    assert acknowledged(ticks(last, KEPT_TICKS)) == []
     assert take(last, second, 1) == []
+    assert acknowledged(ticks(last, KEPT_TICKS - 1)) == []
     assert acknowledged(ticks(last, 1)) == [(0, 1), (0, 2)]
-    ticks(last, SOON_TICKS)
+    ticks(last, FOLLOWS_TICKS)
     assert take(last, third, 1) == [(0, 3)]
-    ticks(last, PROMPT_TICKS_MIN)
-    assert take(last, fourth, 1) == []
+    assert take(last, fourth, 1) == [(0, 4)]
+    assert last.state.spare_acks.prompt_until == last.state.ticks + PROMPT_TICKS_MIN
+
+
+def test_one_word_that_was_needed_counts_once() -> None:
+    last = member(2)
+    first, second, third = sealed_chain(from_op=1, to_op=3, commit=0)
+    take(last, first, 1)
+    ticks(last, 2 * KEPT_TICKS)
+    take(last, second, 1)
+    take(last, third, 1)
+    assert last.state.spare_acks.prompt_until == last.state.ticks + PROMPT_TICKS_MIN
 
 
 def test_what_follows_after_a_pause_did_not_wait_for_the_word() -> None:
     """The last entry before a pause is acknowledged, since nothing names it as committed; that says nothing of the chain."""
     last = member(2)
-    first, second = sealed_chain(from_op=1, to_op=2, commit=0)
+    first, second, third = sealed_chain(from_op=1, to_op=3, commit=0)
     take(last, first, 1)
-    assert acknowledged(ticks(last, 2 * KEPT_TICKS + SOON_TICKS + 1)) == [(0, 1)]
-    assert take(last, second, 1) == []
+    assert acknowledged(ticks(last, 2 * KEPT_TICKS + FOLLOWS_TICKS + 1)) == [(0, 1)]
+    assert take(last, second, 1) == [(0, 2)]
+    assert take(last, third, 1) == []
+
+
+@pytest.mark.parametrize("pause", [PAUSE_TICKS, PAUSE_TICKS + 1, 10, 100])
+def test_whoever_writes_now_and_then_does_not_wait_for_a_word_that_is_kept_back(pause: int) -> None:
+    """Where the acknowledgements of the member before never arrive, this one's are needed, at any pace."""
+    last = member(2)
+    late = 0
+    for op in range(1, 41):
+        [prepare] = sealed_chain(from_op=op, to_op=op, commit=op - 1, parent=last.state.last_prepare_checksum)
+        waited = 0
+        told = take(last, prepare, 1)
+        while not told:
+            waited += 1
+            told = acknowledged(settle_disk(last, ticks(last, 1)))
+        assert told == [(0, op)]
+        late += waited > 0
+        settle_disk(last, ticks(last, pause))
+        last.on_frame(heartbeat(0, 0, number=op, commit=op - 1), b"")
+    assert late <= 2
 
 
 def test_of_what_was_kept_only_the_uncommitted_is_acknowledged() -> None:
@@ -69,21 +106,21 @@ def test_each_word_that_was_needed_doubles_the_time_until_the_next_is_kept_back(
     op = 0
     found = []
     for _ in range(7):
-        op += 1
-        [prepare] = sealed_chain(from_op=op, to_op=op, commit=0, parent=last.state.last_prepare_checksum)
-        take(last, prepare, 1)
-        ticks(last, 2 * KEPT_TICKS)
-        op += 1
-        [prepare] = sealed_chain(from_op=op, to_op=op, commit=0, parent=last.state.last_prepare_checksum)
-        assert take(last, prepare, 1) == [(0, op)]
+        for expected in (None, [], [(0, op + 3)]):
+            op += 1
+            [prepare] = sealed_chain(from_op=op, to_op=op, commit=0, parent=last.state.last_prepare_checksum)
+            told = take(last, prepare, 1)
+            assert expected is None or told == expected
+            if expected == []:
+                ticks(last, 2 * KEPT_TICKS)
         found.append(last.state.spare_acks.prompt_until - last.state.ticks)
         for number in range(found[-1]):
             last.on_frame(heartbeat(0, 0, number=op * PROMPT_TICKS_MAX + number), b"")
             ticks(last, 1)
     assert found == [PROMPT_TICKS_MIN << each for each in range(6)] + [PROMPT_TICKS_MAX]
-    [prepare] = sealed_chain(from_op=op + 1, to_op=op + 1, commit=0, parent=last.state.last_prepare_checksum)
-    take(last, prepare, 1)
-    last.on_frame(heartbeat(0, 0, commit=op + 1, number=(op + 1) * PROMPT_TICKS_MAX), b"")
+    for each in sealed_chain(from_op=op + 1, to_op=op + 2, commit=0, parent=last.state.last_prepare_checksum):
+        take(last, each, 1)
+    last.on_frame(heartbeat(0, 0, commit=op + 2, number=(op + 1) * PROMPT_TICKS_MAX), b"")
     settle_disk(last, ticks(last, 2 * KEPT_TICKS))
     assert last.state.spare_acks.prompt_ticks == 0
 
@@ -152,11 +189,11 @@ def test_a_view_that_is_adopted_in_between_has_everything_acknowledged() -> None
 
 def test_nothing_is_flushed_where_nothing_was_sent() -> None:
     last = member(2)
-    *earlier, newest = sealed_chain(from_op=1, to_op=APPLIED_TOGETHER + 1)
+    *earlier, newest = sealed_chain(from_op=1, to_op=UNAPPLIED_MAX + 1)
     for prepare in earlier:
         take(last, prepare, 1)
     last.on_prepare(newest, 1)
     effects = without_notes(last.on_appended([position(newest)]))
     assert of_type(effects, Send) == []
     assert of_type(effects, Flush) == []
-    assert len(of_type(effects, Apply)) == APPLIED_TOGETHER
+    assert len(of_type(effects, Apply)) == UNAPPLIED_MAX

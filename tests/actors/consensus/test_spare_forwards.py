@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from levrier.actors.consensus.effects import Effect, Send
+from levrier.actors.consensus.effects import Append, Effect, Send, Truncate
 from levrier.actors.consensus.replica import Replica
-from levrier.actors.consensus.spare_forwards import GATHERED_MAX, PROMPT_TICKS, SOON_TICKS
+from levrier.actors.consensus.spare_acks import PAUSE_TICKS
+from levrier.actors.consensus.spare_forwards import GATHERED_MAX, LATE_AGAIN_TICKS, PROMPT_TICKS
 from levrier.wire.headers import PrepareHeader
 from levrier.wire.prepare import Prepare
-from tests.actors.consensus.builders import of_type, sealed_chain
+from tests.actors.consensus.builders import of_type, position, sealed_chain
 from tests.actors.consensus.peers import heartbeat, member, sent_of, settle_disk, start_view, start_view_change, ticks
 
 
@@ -53,20 +54,38 @@ def test_what_was_applied_meanwhile_goes_on_all_the_same() -> None:
 def test_where_nothing_was_committed_twice_everything_goes_on_at_once_for_a_second() -> None:
     """The acknowledgements of this member may not reach the primary: then those behind it are needed."""
     backup = member(1)
-    chain = sealed_chain(from_op=1, to_op=5, commit=0)
-    assert take(backup, chain[0]) == []
-    assert handed_on(ticks(backup, 1)) == [(2, 1)]
-    ticks(backup, SOON_TICKS - 1)
-    assert take(backup, chain[1]) == []
-    assert handed_on(ticks(backup, 1)) == [(2, 2)]
+    chain = sealed_chain(from_op=1, to_op=4, commit=0)
+    for prepare in chain[:2]:
+        assert take(backup, prepare) == []
+        assert handed_on(ticks(backup, 1)) == [(2, prepare.header.op)]
     assert take(backup, chain[2]) == [(2, 3)]
-    ticks(backup, PROMPT_TICKS - 1)
     assert take(backup, chain[3]) == [(2, 4)]
-    ticks(backup, 1)
-    assert take(backup, chain[4]) == []
+    assert backup.state.spare_forwards.prompt_until == backup.state.ticks + PROMPT_TICKS
 
 
-@pytest.mark.parametrize("apart", [SOON_TICKS + 1, 10 * SOON_TICKS])
+def test_what_comes_after_a_pause_goes_on_at_once() -> None:
+    backup = member(1)
+    chain = sealed_chain(from_op=1, to_op=3)
+    assert take(backup, chain[0]) == []
+    ticks(backup, PAUSE_TICKS + 1)
+    assert take(backup, chain[1]) == [(2, 2)]
+    assert take(backup, chain[2]) == []
+
+
+def test_what_is_cut_does_not_go_on() -> None:
+    """D-06: an entry is kept back, the append that fills a hole below it fails, and both are cut in the same view."""
+    chain = sealed_chain(from_op=1, to_op=7)
+    backup = member(1, chain=[*chain[:3], *chain[4:6]], commit=3)
+    assert take(backup, chain[6]) == []
+    backup.on_frame(heartbeat(0, 0, commit=6), b"")
+    assert of_type(backup.on_repair_prepare(chain[3]), Append)
+    assert of_type(backup.on_append_failed([position(chain[3])], "no space left"), Truncate)
+    backup.on_truncated(4)
+    assert backup.state.mirror.header(7) is None
+    assert handed_on(ticks(backup, 1)) == []
+
+
+@pytest.mark.parametrize("apart", [LATE_AGAIN_TICKS + 1, 10 * LATE_AGAIN_TICKS])
 def test_what_was_the_last_before_a_pause_says_nothing_of_the_chain(apart: int) -> None:
     backup = member(1)
     first, second, third = sealed_chain(from_op=1, to_op=3, commit=0)
@@ -77,8 +96,32 @@ def test_what_was_the_last_before_a_pause_says_nothing_of_the_chain(apart: int) 
     assert take(backup, third) == []
 
 
+def test_a_tick_that_finds_some_of_it_committed_says_nothing_of_the_chain() -> None:
+    """The last one of what is kept is never known to be committed."""
+    backup = member(1)
+    chain = sealed_chain(from_op=1, to_op=5)
+    for first, second in (chain[:2], chain[2:4]):
+        take(backup, first)
+        take(backup, second)
+        assert backup.state.commit_max == second.header.op - 1
+        ticks(backup, 1)
+    assert take(backup, chain[4]) == []
+
+
+def test_nothing_goes_on_that_carries_a_view_which_is_not_durable() -> None:
+    """D-11. It is not sent later either: whoever lacks it asks for it."""
+    backup = member(1, view=3)
+    [prepare] = sealed_chain(from_op=1, to_op=1, view=3)
+    backup.on_prepare(prepare, 0)
+    backup.on_appended([position(prepare)])
+    backup.state.gate.view_durable = 2
+    assert handed_on(ticks(backup, 1)) == []
+    assert handed_on(settle_disk(backup, ticks(backup, 1))) == []
+
+
 @pytest.mark.parametrize(
-    ("count", "view", "keeping"), [(2, 0, []), (3, 0, [1]), (3, 1, [2]), (4, 0, [1, 2]), (5, 0, [2, 3]), (5, 3, [0, 1])]
+    ("count", "view", "keeping"),
+    [(2, 0, []), (3, 0, [1]), (3, 1, [2]), (4, 0, [1]), (5, 0, [2]), (5, 3, [0]), (7, 0, [2])],
 )
 def test_whoever_is_followed_by_one_whose_word_is_needed_hands_on_at_once(
     count: int, view: int, keeping: list[int]
