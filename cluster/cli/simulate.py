@@ -13,12 +13,12 @@ from loguru import logger
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from levrier.actors.consensus.quorum import REPLICAS_MAX
 from levrier.cluster.cli.output import CommandFailed, Exit, print_record
 from levrier.cluster.simulate.batch import Totals, verdicts
 from levrier.cluster.simulate.faults import Fault, parse_faults
 from levrier.cluster.simulate.run import Settings, Verdict
 
-REPLICAS_MAX: Final = 7
 EVENTS_SHOWN: Final = 40
 _FAULTS: Final = ", ".join(Fault)
 

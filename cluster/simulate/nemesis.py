@@ -29,9 +29,12 @@ CRASHED_REASON: Final = "Crashed"
 FOREVER_NANOS: Final = 1 << 62
 FOREVER_STEPS: Final = 1 << 62
 STEPS_TO_CRASH: Final = (5, 50, 500)
-"""Some crashes come up to so many steps of the whole cluster after they are decided on, or after what they wait for begins."""
+"""Some crashes come up to so many steps of the whole cluster after they are decided on."""
 
-AMBUSH_ODDS: Final = 0.5
+STEPS_INTO_A_MOMENT: Final = (2, 8, 50)
+"""Others come up to so many steps after what they wait for begins."""
+
+AMBUSH_ODDS: Final = 0.8
 """How often a story with crashes begins with one that waits for a moment, for each of them."""
 
 MOMENTS: Final = tuple(Moment)
@@ -70,7 +73,8 @@ class Nemesis:
         """Whether the disk of the impaired member has wrong bits that no boot has looked at."""
         self.stroke_at = FOREVER_STEPS
         """The step after which `strike_between_steps` is due."""
-        self._strokes: list[tuple[int, int]] = []
+        self._strokes: list[tuple[int, int, int]] = []
+        """After which step whom, and what must be under way there; -1: anything."""
         self._ambushes: set[Moment] = set()
         """What somebody is crashed in the middle of, the next time that it begins."""
         watch.on_moment = self._on_moment
@@ -148,7 +152,10 @@ class Nemesis:
             self._afflict(replica, suffering)
 
     def stop(self) -> None:
-        """No more harm: links and disks are good again, whoever is paused goes on."""
+        """No more harm: links and disks are good again, whoever is paused goes on.
+
+        Only the traps for a checkpoint and a state transfer stay, for one crash each: many stories have neither before.
+        """
         self.striking = False
         self._drop_strokes()
         self._links.calm()
@@ -381,24 +388,29 @@ class Nemesis:
     def strike_between_steps(self) -> None:
         """The step is reached after which somebody crashes, whatever is under way."""
         while self._strokes and self._strokes[0][0] <= self._cluster.world.steps:
-            _, replica = heapq.heappop(self._strokes)
-            if replica in self._cluster.booted:
+            _, replica, awaited = heapq.heappop(self._strokes)
+            moment = None if awaited < 0 else Moment(awaited)
+            if moment is not None and not self._watch.is_in(replica, moment):
+                self._ambushes.add(moment)  # It was over sooner: the next time, then.
+            elif replica in self._cluster.booted:
                 self.crash(replica, machine=self._random.random() < MACHINE_ODDS)
         self.stroke_at = self._strokes[0][0] if self._strokes else FOREVER_STEPS
 
-    def _crash_after_steps(self, steps: int, replica: int) -> None:
-        heapq.heappush(self._strokes, (self._cluster.world.steps + steps, replica))
+    def _crash_after_steps(self, steps: int, replica: int, moment: Moment | None = None) -> None:
+        awaited = -1 if moment is None else moment.value
+        heapq.heappush(self._strokes, (self._cluster.world.steps + steps, replica, awaited))
         self.stroke_at = self._strokes[0][0]
 
     def _on_moment(self, replica: int, moment: Moment) -> None:
-        """Something that takes several steps begins at a member, and there may be a trap."""
-        if moment in self._ambushes:
+        """Something that takes several steps begins at a member, and there may be a trap. A core is spared."""
+        if moment in self._ambushes and not self._outsiders:
             self._ambushes.discard(moment)
-            self._crash_after_steps(self._random.randint(0, self._random.choice(STEPS_TO_CRASH)), replica)
+            steps = self._random.randint(0, self._random.choice(STEPS_INTO_A_MOMENT))
+            self._crash_after_steps(steps, replica, moment)
 
     def _drop_strokes(self) -> None:
         self._strokes.clear()
-        self._ambushes.clear()
+        self._ambushes.discard(Moment.VIEW_CHANGE)
         self.stroke_at = FOREVER_STEPS
 
     def _rot(self) -> None:

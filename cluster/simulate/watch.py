@@ -165,13 +165,25 @@ class Watch:
 
     def count_crash(self, replica: int) -> None:
         """A member crashes, whatever it has under way."""
-        counts, live = self.counts, self.live(replica)
+        counts = self.counts
         counts.crashes += 1
-        if live is not None:
-            state = live.state
-            counts.crashes_in_checkpoint += state.checkpoint.in_flight is not None
-            counts.crashes_in_transfer += state.is_transferring
-            counts.crashes_in_view_change += state.status is Status.VIEW_CHANGE
+        counts.crashes_in_checkpoint += self.is_in(replica, Moment.CHECKPOINT)
+        counts.crashes_in_transfer += self.is_in(replica, Moment.TRANSFER)
+        counts.crashes_in_view_change += self.is_in(replica, Moment.VIEW_CHANGE)
+
+    def is_in(self, replica: int, moment: Moment) -> bool:
+        """Whether a member that is up has this under way."""
+        live = self.live(replica)
+        if live is None:
+            return False
+        state = live.state
+        match moment:
+            case Moment.CHECKPOINT:
+                return state.checkpoint.in_flight is not None
+            case Moment.TRANSFER:
+                return state.is_transferring
+            case Moment.VIEW_CHANGE:
+                return state.status is Status.VIEW_CHANGE
 
     def gone(self, name: str) -> None:
         """A member is down."""

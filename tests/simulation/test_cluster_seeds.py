@@ -8,10 +8,15 @@ from collections.abc import Iterator
 import pytest
 from loguru import logger
 
-from levrier.cluster.simulate.batch import verdicts
+from levrier.cluster.simulate.batch import Totals, verdicts
 from levrier.cluster.simulate.run import Settings, Verdict, play
 
 SEEDS_IN_CI = range(50)
+GROUPS = 4
+"""Tests that may run beside each other."""
+
+OPERATIONS_IN_CI = 200
+"""Enough for a checkpoint or two of each member."""
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +37,23 @@ def told(verdict: Verdict) -> str:
     return "\n".join([f"seed {verdict.seed}: {verdict.rule}: {verdict.text}", *verdict.events[-40:]])
 
 
-@pytest.mark.parametrize("seed", SEEDS_IN_CI)
-def test_three_members_survive_every_fault(seed: int) -> None:
-    verdict = play(seed, Settings(operations=40))
-    assert verdict.rule is None, told(verdict)
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_three_members_survive_every_fault(group: int) -> None:
+    """Each group of seeds has been through everything that a cluster can be in the middle of, and through crashes there."""
+    totals = Totals()
+    for seed in SEEDS_IN_CI[group::GROUPS]:
+        verdict = play(seed, Settings(operations=OPERATIONS_IN_CI))
+        assert verdict.rule is None, told(verdict)
+        totals.add(verdict)
+    counts = totals.counts
+    assert counts.cores >= 8
+    assert counts.crashes >= 50
+    assert counts.view_changes >= 12
+    assert counts.checkpoints >= 35
+    assert counts.transfers >= 3
+    assert counts.crashes_in_checkpoint >= 2
+    assert counts.crashes_in_transfer >= 1
+    assert counts.crashes_in_view_change >= 3
 
 
 @pytest.mark.parametrize("seed", range(5))

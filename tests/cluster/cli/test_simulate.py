@@ -122,7 +122,7 @@ def test_the_command_that_is_printed_for_a_failed_seed_fails_in_the_same_way(
         (["--seeds", "0"], "--seeds 0"),
         (["--faults", "crash,gremlins"], "no fault is called 'gremlins'; there are: loss, duplicate"),
         (["--trace", "/nowhere/trace.txt"], "--trace /nowhere/trace.txt: No such file or directory"),
-        (["--replicas", "8"], "--replicas"),
+        (["--replicas", "33"], "--replicas"),
         (["--replicas", "0"], "--replicas"),
         (["--operations", "0"], "--operations"),
         (["--jobs", "0"], "--jobs"),
