@@ -1,5 +1,8 @@
 """The heartbeat of a primary: sending it, missing it, and what a backup learns from it (sections 3 and 5.11, D-15).
 
+A primary that cannot commit what waits falls silent, so that others elect: by D-15 when its disk makes no progress, and beyond it
+when no quorum acknowledges. Whoever is heard and hears nobody would else lead for ever, and nothing would be committed.
+
 It carries what is applied, so that a fresh primary never advertises what it has not. Beyond the reference it names the
 entry of its commit point by checksum, which proves the log below it on a backup that repaired itself (D-16).
 """
@@ -7,6 +10,7 @@ entry of its commit point by checksum, which proves the log below it on a backup
 from levrier.actors.consensus import probe, view_change
 from levrier.actors.consensus.commits import stream_commits
 from levrier.actors.consensus.cutting import cut
+from levrier.actors.consensus.effects import Note, Severity
 from levrier.actors.consensus.frames import broadcast, heartbeat
 from levrier.actors.consensus.gate import is_disk_silent, may_send
 from levrier.actors.consensus.repair import request_overdue
@@ -24,11 +28,32 @@ def fire_commit_message(state: ReplicaState) -> None:
         probe.begin(state)
         return
     state.timeouts.commit_message.reset()
-    if is_disk_silent(state):
+    if is_disk_silent(state) or is_unheeded(state):
         return
     state.heartbeat_timestamp += 1
     if not state.is_alone and state.is_acting_primary and may_send(state):
         broadcast(state, heartbeat(state))
+
+
+def note_progress(state: ReplicaState) -> None:
+    """At a tick: a primary has nothing to commit, or has committed something since the last one."""
+    waits = state.status is Status.NORMAL and state.is_primary and state.sequencer > state.commit_max
+    if not waits or state.commit_max != state.progress_commit:
+        state.progress_commit = state.commit_max
+        state.progress_tick = state.ticks
+    elif state.ticks - state.progress_tick == unheeded_ticks(state) + 1 and not state.is_alone:
+        text = f"no quorum acknowledges op {state.commit_max + 1}: no heartbeat until one does, so that others may lead"
+        state.effects.append(Note(Severity.WARNING, text))
+
+
+def is_unheeded(state: ReplicaState) -> bool:
+    """Whether what a primary has prepared has waited for a quorum for too long."""
+    return state.ticks - state.progress_tick > unheeded_ticks(state)
+
+
+def unheeded_ticks(state: ReplicaState) -> int:
+    """For how long a primary bears that: half of what its backups bear."""
+    return state.config.heartbeat_ticks // 2
 
 
 def fire_normal_heartbeat(state: ReplicaState) -> None:

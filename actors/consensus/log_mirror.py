@@ -54,6 +54,10 @@ class LogMirror:
         header = self._headers.get(op)
         return header is not None and header.checksum == checksum and op not in self._outstanding
 
+    def has_durable_above(self, op: int) -> bool:
+        """Whether anything above an op is durable, as it is above a hole."""
+        return any(self.is_durable(each) for each in range(op + 1, self.last_op + 1))
+
     def submit(self, header: PrepareHeader) -> None:
         """An Append of this prepare is about to be told."""
         op = header.op

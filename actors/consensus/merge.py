@@ -8,9 +8,11 @@ Deviation: a canonical log that was cut at a boot does not bound the new one (D-
 every other op is, up to the first one that nobody holds: that one has to be denied by a quorum too, or every member has to
 have voted, for then no vote can bring it any more.
 
-Deviation: while a member is a learner, whose disk was lost and whose vote will not come, an op whose body is missing where the
-view named it counts as denied there. A voter acknowledges only what is in its log, so an op that too few can have held was
-never committed; waiting for its body would be waiting for a disk that is gone (D-09).
+Deviation: while a vote is missing that will not come, an op whose body is missing where the view named it counts as denied
+there. A voter acknowledges only what is in its log, so an op that too few can have held was never committed; waiting for its
+body would be waiting for a member that stays away: for a learner, whose disk was lost (D-09), or for whoever has not voted in
+half of the time that there is for a view. One that hears nobody, or whose disk hangs, would else keep two good members of three
+from ever starting one.
 """
 
 from collections.abc import Sequence
@@ -84,9 +86,9 @@ class _Tally:
     """Of those that do not deny it: how many were told its header and never had its body."""
 
 
-def merge(votes: Sequence[Vote], *, replica_count: int, abstaining: int = 0, learners: int = 0) -> Outcome:
-    """Merge the first vote of each replica. `learners` of the missing ones are known to be such, and `abstaining` of
-    those need not vote (B-014).
+def merge(votes: Sequence[Vote], *, replica_count: int, abstaining: int = 0, missed: int = 0) -> Outcome:
+    """Merge the first vote of each replica. `missed` of the others are not waited for, and `abstaining` of those need not
+    vote at all (B-014).
     """
     assert len({vote.replica for vote in votes}) == len(votes)
     quorums = quorums_of(replica_count)
@@ -108,7 +110,7 @@ def merge(votes: Sequence[Vote], *, replica_count: int, abstaining: int = 0, lea
                 return Deadlocked(op)
             head = op - 1
             break
-        if learners and op > commit_max and tally.nacks + tally.bodiless >= quorums.nack:
+        if missed and op > commit_max and tally.nacks + tally.bodiless >= quorums.nack:
             head = op - 1
             break
         if op > max(vote.op for vote in votes) and op > commit_max and len(votes) + abstaining == replica_count:

@@ -3,10 +3,12 @@
 The journal writes several prepares with one sync, and refuses everything behind a failure until it is truncated. So when op
 n fails, everything from n to the head has failed or will: nothing of it is durable, acknowledged or forwarded, because all
 three happen only after its completion. The whole tail is therefore unwound in one handler, as one prepare is in the
-specification. Three things keep this honest:
+specification. Four things keep this honest:
 
 * A sibling in the tail that is durable or acknowledged proves that the premise is wrong: Overtaken, the node ends, and op
   numbers are never handed out twice (C-084, BR-05).
+* A backup may have more above a hole that a boot has found (D-06), acknowledged, and a repair of the hole may fail. What it
+  acknowledged it must not deny afterwards, so it is not cut: the node ends, and has it again when it starts.
 * The bytes of a failed write may still be on the disk. The log is cut, durably, before any number is used again: while the
   Truncate is outstanding no Append is told.
 * A crash before the cut could bring an unwound request back to life at boot. Its client is told 57, and until the cut its
@@ -100,6 +102,8 @@ def roll_back(state: ReplicaState, positions: Sequence[LogPosition], reason: str
     elif verdict is Rollback.UNWOUND:
         _unwind(state, first.op)
         cut(state, first.op)
+    elif state.mirror.has_durable_above(first.op):
+        _end(state, first, Rollback.OVERTAKEN)
     elif state.mirror.header(first.op) is not None:
         cut(state, first.op)
         if state.status is Status.VIEW_CHANGE and not state.adopted:

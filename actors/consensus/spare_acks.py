@@ -13,7 +13,8 @@ after a pause: few writes cost little, and who writes now and then would never f
 from typing import Final
 
 from levrier.actors.consensus.acks import send_prepare_ok
-from levrier.actors.consensus.state import NEVER, ReplicaState
+from levrier.actors.consensus.spare import NEVER
+from levrier.actors.consensus.state import ReplicaState
 from levrier.actors.consensus.timeouts import PREPARE_TICKS
 from levrier.wire.headers import PrepareHeader
 

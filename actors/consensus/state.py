@@ -21,6 +21,7 @@ from levrier.actors.consensus.merge import Vote
 from levrier.actors.consensus.messages import InstallReady
 from levrier.actors.consensus.pipeline import PREPARE_QUEUE_CEILING, Pipeline
 from levrier.actors.consensus.quorum import REPLICAS_MAX, Quorums, quorums_of
+from levrier.actors.consensus.spare import NEVER, SpareAcks, SpareForwards
 from levrier.actors.consensus.timeouts import NORMAL_HEARTBEAT_TICKS, VIEW_CHANGE_STATUS_TICKS, Timeouts
 from levrier.actors.plugins.messages import RoleChanged
 from levrier.wire.headers import PrepareHeader
@@ -39,10 +40,6 @@ SUPERBLOCK_FAILURES_MAX: Final = 120
 
 DISK_SILENCE_TICKS: Final = NORMAL_HEARTBEAT_TICKS // 2
 """A disk that made no progress for longer than this silences its primary (D-15)."""
-
-
-NEVER: Final = -(1 << 63)
-"""A tick that is long ago."""
 
 
 class Status(IntEnum):
@@ -313,36 +310,6 @@ class Forwarded:
     deadline: int
 
 
-@dataclass(slots=True, kw_only=True)
-class SpareAcks:
-    """What a backup has not acknowledged because a quorum forms without it (`spare_acks`)."""
-
-    recent: list[PrepareHeader] = field(default_factory=list)
-    """What became durable since it was looked at last. Uncommitted entries only, so never more than a pipeline holds."""
-    earlier: list[PrepareHeader] = field(default_factory=list)
-    """What had become durable by then."""
-    direct: set[int] = field(default_factory=set)
-    """Ops under way to the disk that the primary sent itself."""
-    given_tick: int = NEVER
-    """The tick at which what had been kept back was acknowledged after all, if nothing has followed."""
-    prompt_until: int = 0
-    """The tick before which everything is acknowledged at once."""
-    prompt_ticks: int = 0
-    """How long that was the last time; 0 since a word was not needed."""
-
-
-@dataclass(slots=True, kw_only=True)
-class SpareForwards:
-    """What a backup has not handed on because a quorum forms without those behind it (`spare_forwards`)."""
-
-    kept: list[Prepare] = field(default_factory=list)
-    """In the order in which it became durable; all of the present view, and fewer than are forwarded at once."""
-    late_tick: int = NEVER
-    """The last tick that found nothing of it committed."""
-    prompt_until: int = 0
-    """The tick before which everything is handed on at once."""
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class ReplicaState:
     """The fields of section 2, and the effects of the handler that is running."""
@@ -381,6 +348,9 @@ class ReplicaState:
     archive_first_op: int = 0
     """From which op on entries that have left the log can still be read; 0: none can."""
     ticks: int = 0
+    progress_tick: int = 0
+    """When a primary last committed something, or had nothing to commit."""
+    progress_commit: int = 0
     fed_tick: int = NEVER
     """When a live prepare was taken last."""
     unhurried: set[int] = field(default_factory=set)

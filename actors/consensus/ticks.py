@@ -17,7 +17,7 @@ from levrier.actors.consensus import (
 from levrier.actors.consensus.admission import bootstrap_if_blank
 from levrier.actors.consensus.checkpoints import capture_if_due
 from levrier.actors.consensus.gate import retry_persist
-from levrier.actors.consensus.heartbeat import fire_commit_message, fire_normal_heartbeat
+from levrier.actors.consensus.heartbeat import fire_commit_message, fire_normal_heartbeat, note_progress
 from levrier.actors.consensus.normal import drive
 from levrier.actors.consensus.retransmit import fire_prepare
 from levrier.actors.consensus.rollback import retry_truncate
@@ -29,6 +29,7 @@ def pass_tick(state: ReplicaState) -> None:
     state.ticks += 1
     timeouts = state.timeouts
     timeouts.tick()
+    note_progress(state)
     if timeouts.normal_heartbeat.fired:
         fire_normal_heartbeat(state)
     if timeouts.start_view_change.fired:

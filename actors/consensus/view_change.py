@@ -5,6 +5,8 @@ nothing is under way to the disk (rule 8); the vote that is stored and the bytes
 learner takes no part.
 """
 
+from collections.abc import Sequence
+
 from levrier.actors.consensus import spare_acks, spare_forwards
 from levrier.actors.consensus.admission import deny_queued, resync_prepare_timer
 from levrier.actors.consensus.answers import NOT_COMMITTED, deny
@@ -196,7 +198,7 @@ def complete(state: ReplicaState) -> None:
         votes,
         replica_count=state.config.replica_count,
         abstaining=int(_needs_no_other(state)),
-        learners=(state.abstaining & ~sum(1 << vote.replica for vote in votes)).bit_count(),
+        missed=_missed(state, votes),
     )
     if not isinstance(outcome, Ready):
         state.effects.append(Note(Severity.DEBUG, f"view {state.view} is not decided: {outcome}"))
@@ -218,6 +220,15 @@ def complete(state: ReplicaState) -> None:
         next_op=0,
     )
     clear_queues(state)
+
+
+def _missed(state: ReplicaState, votes: Sequence[Vote]) -> int:
+    """How many members that have not voted are not waited for: learners at once, everybody after half of the time."""
+    absent = ((1 << state.config.replica_count) - 1) & ~sum(1 << vote.replica for vote in votes)
+    timer = state.timeouts.view_change_status
+    if timer.ticking and timer.remaining <= timer.after // 2:
+        return absent.bit_count()
+    return (absent & state.abstaining).bit_count()
 
 
 def _needs_no_other(state: ReplicaState) -> bool:

@@ -29,6 +29,9 @@ _TRANSIENT: Final = frozenset({NOT_COMMITTED, NOT_ACCEPTED})
 _LOST: Final = frozenset({int(ErrorCode.REQUEST_ALREADY_APPLIED), int(ErrorCode.PERSONAL_ACCESS_TOKEN_ALREADY_EXISTS)})
 """What a repeated request may be told in the place of its answer when that is not kept."""
 
+_NOT_LOGGED: Final = frozenset({int(ErrorCode.PERSONAL_ACCESS_TOKENS_LIMIT_REACHED)})
+"""Answers of the node that is asked, which never come to the log: asked again later, it may have another one."""
+
 _PATIENCE: Final = 12
 """Transient answers on one connection after which the client asks who leads, or goes elsewhere."""
 
@@ -428,7 +431,7 @@ class ScriptedClient:
         self.wish = None
         self._looked = False
         self.answers += 1
-        self._last = _Done(self._request, wish, frame)
+        self._last = None if code(frame) in _NOT_LOGGED else _Done(self._request, wish, frame)
         if self._silence_ms and self._may_be_member and self._random.random() < self.habits.silences:
             self._be_silent()
         else:

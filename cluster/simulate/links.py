@@ -43,14 +43,10 @@ class FaultyLinks:
         self._plan = plan
         self._calm = not (plan.loss or plan.duplicate or plan.reorder or plan.delay_ms)
 
-    def calm_all_but(
-        self, outside: frozenset[int], *, deaf: frozenset[int], mute: frozenset[int], leading: frozenset[int]
-    ) -> None:
+    def calm_all_but(self, outside: frozenset[int], *, deaf: frozenset[int], mute: frozenset[int]) -> None:
         """Be perfect from now on, but as bad as now where one of these members is concerned. The `deaf` ones hear nobody
-        any more, the `mute` ones are not heard. No one-way cut of earlier keeps anything from those that are `leading`.
+        any more, the `mute` ones are not heard.
         """
-        for pair in [pair for pair in self._cuts if pair[1] in leading]:
-            del self._cuts[pair]
         self._outside, self._deaf, self._mute = outside, deaf, mute
 
     def calm(self) -> None:

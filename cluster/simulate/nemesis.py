@@ -143,7 +143,6 @@ class Nemesis:
             frozenset(core.outsiders),
             deaf=by[Suffering.DEAF] | cut_off,
             mute=by[Suffering.MUTE] | cut_off,
-            leading=core.leading,
         )
         for replica in core.members:
             self._restore(replica)

@@ -7,9 +7,8 @@ whose log was cut at a boot (what it lacks it cannot deny, so one more vote is n
 than a view change can do without.
 
 A backup that is heard and hears nobody asks for one view after the other, and a core bears it: each view is started within
-milliseconds and lasts until the next timeout. What a core does not bear is such a primary. Its heartbeats keep the others from
-electing while no acknowledgement reaches it, and nothing makes it fall silent as a disk does that makes no progress (D-15). So
-whoever leads when the core is drawn goes on hearing the others unless it is not heard either.
+milliseconds and lasts until the next timeout. A primary like that falls silent, since no quorum acknowledges what it prepares
+(`actors/consensus/heartbeat.py`).
 """
 
 from collections.abc import Collection, Sequence
@@ -58,8 +57,6 @@ class Core:
 
     members: tuple[int, ...]
     outsiders: dict[int, Suffering]
-    leading: frozenset[int]
-    """Who leads a view when the core is drawn, inside or outside."""
 
     def __str__(self) -> str:
         others = ", ".join(f"node-{replica} {suffering}" for replica, suffering in sorted(self.outsiders.items()))
@@ -72,13 +69,11 @@ def draw_core(
     *,
     whole: Collection[int],
     down: Collection[int],
-    leading: Collection[int],
     faults: Sequence[Fault],
 ) -> Core | None:
     """The core of a story whose `whole` members kept all they promised; None when everybody is to be healed at once.
 
-    Outsiders suffer what one of the `faults` does. Who is `down` stays down. Who is `leading`
-    does not go deaf.
+    Outsiders suffer what one of the `faults` does. Who is `down` stays down.
     """
     count = cluster.count
     broken = [replica for replica in range(count) if replica not in whole]
@@ -93,10 +88,8 @@ def draw_core(
     outsiders = {}
     for replica in chosen:
         suffering = random.choice(kinds)
-        if suffering is Suffering.DEAF and replica in leading:
-            suffering = Suffering.MUTE
         outsiders[replica] = Suffering.DOWN if replica in down else suffering
-    return Core(members=members, outsiders=outsiders, leading=frozenset(leading))
+    return Core(members=members, outsiders=outsiders)
 
 
 def is_whole_on_disk(cluster: SimulatedCluster, replica: int) -> bool:

@@ -40,7 +40,9 @@ OPERATIONS_PER_SECOND: Final = 20
 """The faults end after the time that so many operations in a second take, and a little more, even if less was answered."""
 
 PROGRESS_SECONDS_MAX: Final = 180
-"""Virtual time within which a healed cluster must have answered everything and be of one mind."""
+"""Virtual time within which a healed cluster must have answered everything and be of one mind, and as much as the faults had in
+addition for each operation that is left.
+"""
 
 EXTRA_OPERATIONS: Final = 3
 """What each client asks for once the cluster is healed, beside what is left of what was wanted."""
@@ -252,7 +254,6 @@ class Simulation:
             self.cluster,
             whole=self.nemesis.whole(),
             down=self.nemesis.down,
-            leading=[replica for replica, state in self.watch.states().items() if state.is_primary],
             faults=self.settings.faults,
         )
         if core is not None:
@@ -260,7 +261,7 @@ class Simulation:
         self.nemesis.stop()
         self._ask_for(EXTRA_OPERATIONS * len(self.clients))
         self.messages.stop()
-        seconds = PROGRESS_SECONDS_MAX * self.cluster.stretch
+        seconds = self._patience()
         if not self._run(seconds, self._is_settled):
             raise Violation("progress", f"{seconds} s after the last fault: {self._unsettled()}")
         seconds = CHORES_SECONDS_MAX * self.cluster.stretch
@@ -274,10 +275,14 @@ class Simulation:
         self.nemesis.leave(core)
         self._ask_for(EXTRA_OPERATIONS * len(self.clients))
         self.messages.stop()
-        seconds = PROGRESS_SECONDS_MAX * self.cluster.stretch
+        seconds = self._patience()
         if not self._run(seconds, partial(self._is_settled, core.members)):
             raise Violation(Rule.PROGRESS_OF_A_CORE, f"{core}, for {seconds} s: {self._unsettled()}")
         self.trace.tell("seed", "the core has made progress, the others come back")
+
+    def _patience(self) -> int:
+        """Virtual seconds in which everything that is left must be answered."""
+        return (PROGRESS_SECONDS_MAX + max(0, self.workload.remaining) // OPERATIONS_PER_SECOND) * self.cluster.stretch
 
     def _is_tidy(self) -> bool:
         """Whether the plugins are done too; looked at once in a while."""

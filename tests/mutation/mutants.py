@@ -281,8 +281,8 @@ BEYOND: Final = (
     Mutant(
         name="keep-back-for-ever",
         rule="5.5 as it is here: what is kept back is handed on by the tick",
-        file="actors/consensus/normal.py",
-        before="        spare_forwards.pass_tick(state)\n",
+        file="actors/consensus/ticks.py",
+        before="    spare_forwards.pass_tick(state)\n",
         after="",
         cases=(_CONSENSUS,),
     ),

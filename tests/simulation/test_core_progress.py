@@ -71,15 +71,10 @@ def test_a_core_bears_whatever_the_others_suffer(fault: Fault) -> None:
     assert all(any(suffering in event for suffering in CAUSES[fault]) for event in demands)
 
 
-def cores(
-    count: int, whole: set[int], *, down: frozenset[int] = frozenset(), leading: frozenset[int] = frozenset()
-) -> list[Core | None]:
+def cores(count: int, whole: set[int], *, down: frozenset[int] = frozenset()) -> list[Core | None]:
     """What many seeds draw."""
     cluster = SimulatedCluster(1, cluster_config(count))
-    return [
-        draw_core(Random(seed), cluster, whole=whole, down=down, leading=leading, faults=tuple(Fault))
-        for seed in range(200)
-    ]
+    return [draw_core(Random(seed), cluster, whole=whole, down=down, faults=tuple(Fault)) for seed in range(200)]
 
 
 @pytest.mark.parametrize("count", [3, 4, 5, 7, 9])
@@ -102,10 +97,21 @@ def test_who_is_down_stays_down() -> None:
     assert {core.outsiders[2] for core in found} == {Suffering.DOWN}
 
 
-def test_who_leads_is_not_heard_when_it_hears_nobody() -> None:
-    drawn = cores(3, {0, 1, 2}, leading=frozenset({0}))
-    sufferings = {core.outsiders[0] for core in drawn if core is not None and 0 in core.outsiders}
-    assert sufferings == set(Suffering) - {Suffering.DEAF}
+@pytest.mark.parametrize("seed", range(4))
+def test_a_core_bears_a_primary_that_is_heard_and_hears_nobody(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its heartbeats would keep the others from electing for ever."""
+
+    def the_primary_goes_deaf(_random: Random, cluster: SimulatedCluster, **_others: object) -> Core:
+        states = simulation.watch.states()
+        leader = max((replica for replica, state in states.items() if state.is_primary), key=lambda r: states[r].view)
+        others = tuple(replica for replica in range(cluster.count) if replica != leader)
+        return Core(members=others, outsiders={leader: Suffering.DEAF})
+
+    monkeypatch.setattr(run, "draw_core", the_primary_goes_deaf)
+    simulation = Simulation(seed, Settings(operations=20, faults=(Fault.ONE_WAY,)))
+    verdict = simulation.play()
+    assert verdict.rule is None, told(verdict)
+    assert verdict.counts.cores == 1
 
 
 @pytest.mark.parametrize(("count", "whole"), [(1, {0}), (2, {0, 1}), (3, {0}), (5, {0, 1})])

@@ -65,8 +65,8 @@ def silent(replica: int, *, op: int, commit: int) -> Vote:
     return Vote(replica=replica, log_view=1, op=op, commit=commit, suffix=Suffix())
 
 
-def ready(*votes: Vote, learners: int = 0) -> Ready:
-    outcome = merge(votes, replica_count=3, learners=learners)
+def ready(*votes: Vote, missed: int = 0) -> Ready:
+    outcome = merge(votes, replica_count=3, missed=missed)
     assert isinstance(outcome, Ready), outcome
     return outcome
 
@@ -128,13 +128,13 @@ def test_a_header_whose_body_nobody_has_is_a_deadlock() -> None:
 
 
 def test_a_body_that_only_a_lost_disk_had_is_not_waited_for() -> None:
-    """Two of three never had it, so it was not committed; the third is a learner, and its vote will not come."""
+    """Two of three never had it, so it was not committed; the vote of the third is not waited for, as that of a learner."""
     votes = [vote(replica, op=5, commit=3, bodiless=[5]) for replica in range(2)]
     assert merge(votes, replica_count=3) == AwaitingRepair(5)
-    assert ops(ready(*votes, learners=1).headers) == [4, 3]
-    assert merge([votes[0], vote(1, op=5, commit=5, bodiless=[5])], replica_count=3, learners=1) == AwaitingRepair(5)
-    assert merge([votes[0], replace(votes[1], is_cut=True)], replica_count=3, learners=1) == AwaitingRepair(5)
-    assert ops(ready(votes[0], vote(1, op=5, commit=3), learners=1).headers) == [5, 4, 3]
+    assert ops(ready(*votes, missed=1).headers) == [4, 3]
+    assert merge([votes[0], vote(1, op=5, commit=5, bodiless=[5])], replica_count=3, missed=1) == AwaitingRepair(5)
+    assert merge([votes[0], replace(votes[1], is_cut=True)], replica_count=3, missed=1) == AwaitingRepair(5)
+    assert ops(ready(votes[0], vote(1, op=5, commit=3), missed=1).headers) == [5, 4, 3]
 
 
 def test_the_newer_log_wins() -> None:

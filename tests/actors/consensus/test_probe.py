@@ -13,7 +13,7 @@ from levrier.wire.replica_headers import (
     StartViewChangeHeader,
     StartViewHeader,
 )
-from tests.actors.consensus.builders import admit, of_type, sealed_chain
+from tests.actors.consensus.builders import admit, of_type, position, sealed_chain
 from tests.actors.consensus.peers import (
     acknowledged,
     do_view_change,
@@ -21,6 +21,7 @@ from tests.actors.consensus.peers import (
     kinds,
     member,
     persists,
+    prepare_ok,
     probe,
     reborn,
     sent,
@@ -110,6 +111,46 @@ def test_a_silent_disk_silences_the_heartbeat() -> None:
     heard = [tick for tick in range(1000) if sent_of(primary.on_tick(), CommitHeader)]
     assert max(heard) <= NORMAL_HEARTBEAT_TICKS // 2
     assert heard
+
+
+def test_a_primary_that_no_quorum_acknowledges_falls_silent() -> None:
+    """Beyond D-15: it may be heard and hear nobody, and the others would never elect."""
+    primary = member(0)
+    settle_disk(primary, primary.on_appended([position(admit(primary, 1))]))
+    heard = [tick for tick in range(1, 1001) if sent_of(primary.on_tick(), CommitHeader)]
+    assert heard
+    assert max(heard) <= NORMAL_HEARTBEAT_TICKS // 2
+
+
+def test_a_primary_that_is_acknowledged_again_goes_on() -> None:
+    primary = member(0)
+    prepare = admit(primary, 1)
+    settle_disk(primary, primary.on_appended([position(prepare)]))
+    ticks(primary, NORMAL_HEARTBEAT_TICKS)
+    primary.on_frame(prepare_ok(1, prepare), b"")
+    assert primary.state.commit_max == 1
+    assert len(sent_of(ticks(primary, 2 * COMMIT_MESSAGE_TICKS), CommitHeader)) >= 2
+
+
+def test_a_primary_with_nothing_to_commit_is_never_silent() -> None:
+    primary = member(0)
+    beats = sent_of(ticks(primary, 4 * NORMAL_HEARTBEAT_TICKS), CommitHeader)
+    assert len(beats) >= 4 * NORMAL_HEARTBEAT_TICKS // COMMIT_MESSAGE_TICKS - 1
+
+
+def test_each_commit_starts_the_wait_for_a_quorum_again() -> None:
+    """A quorum that is slow is a quorum: op after op waits, none of them for too long."""
+    primary = member(0)
+    first = admit(primary, 1)
+    settle_disk(primary, primary.on_appended([position(first)]))
+    for client in range(2, 8):
+        following = admit(primary, client)
+        settle_disk(primary, primary.on_appended([position(following)]))
+        ticks(primary, NORMAL_HEARTBEAT_TICKS // 2 - 1)
+        primary.on_frame(prepare_ok(1, first), b"")
+        primary.on_applied(first.header.op)
+        first = following
+    assert sent_of(ticks(primary, COMMIT_MESSAGE_TICKS), CommitHeader)
 
 
 def test_a_deposed_primary_is_shown_the_view() -> None:

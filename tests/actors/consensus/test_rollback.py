@@ -21,10 +21,12 @@ from tests.actors.consensus.builders import (
     rechecks,
     replica_of,
     request_of,
+    sealed_chain,
     sealed_headers,
     verdict_on,
     without_notes,
 )
+from tests.actors.consensus.peers import heartbeat, member, settle_disk
 
 
 def at_head_7(replica_count: int = 1, depth: int = 4) -> Replica:
@@ -204,6 +206,20 @@ def test_ops_below_the_failed_one_go_on() -> None:
     assert replica.state.sequencer == 8
     replica.on_applied(8)
     assert replica.state.commit_min == 8
+
+
+def test_what_is_durable_above_a_hole_is_not_cut_for_a_repair_that_fails() -> None:
+    """D-06: it was acknowledged, and a member that denied it later could bring about its loss. The node ends instead."""
+    chain = sealed_chain(from_op=1, to_op=7)
+    backup = member(1, chain=[*chain[:3], *chain[4:6]], commit=3)
+    settle_disk(backup, backup.on_prepare(chain[6], 0))
+    backup.on_frame(heartbeat(0, 0, commit=6), b"")
+    assert of_type(backup.on_repair_prepare(chain[3]), Append)
+    effects = fail(backup, chain[3])
+    assert of_type(effects, Truncate) == []
+    [fatal] = of_type(effects, Fatal)
+    assert fatal.status is ExitStatus.LOG_UNRECONCILABLE
+    assert backup.state.mirror.is_durable(7)
 
 
 def test_a_retransmit_of_what_was_unwound_gets_57_until_the_log_is_cut() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from levrier.actors.consensus.effects import Append, Effect, Send, Truncate
+from levrier.actors.consensus.effects import Effect, Send
 from levrier.actors.consensus.replica import Replica
 from levrier.actors.consensus.spare_acks import PAUSE_TICKS
 from levrier.actors.consensus.spare_forwards import GATHERED_MAX, LATE_AGAIN_TICKS, PROMPT_TICKS
@@ -70,19 +70,6 @@ def test_what_comes_after_a_pause_goes_on_at_once() -> None:
     ticks(backup, PAUSE_TICKS + 1)
     assert take(backup, chain[1]) == [(2, 2)]
     assert take(backup, chain[2]) == []
-
-
-def test_what_is_cut_does_not_go_on() -> None:
-    """D-06: an entry is kept back, the append that fills a hole below it fails, and both are cut in the same view."""
-    chain = sealed_chain(from_op=1, to_op=7)
-    backup = member(1, chain=[*chain[:3], *chain[4:6]], commit=3)
-    assert take(backup, chain[6]) == []
-    backup.on_frame(heartbeat(0, 0, commit=6), b"")
-    assert of_type(backup.on_repair_prepare(chain[3]), Append)
-    assert of_type(backup.on_append_failed([position(chain[3])], "no space left"), Truncate)
-    backup.on_truncated(4)
-    assert backup.state.mirror.header(7) is None
-    assert handed_on(ticks(backup, 1)) == []
 
 
 @pytest.mark.parametrize("apart", [LATE_AGAIN_TICKS + 1, 10 * LATE_AGAIN_TICKS])

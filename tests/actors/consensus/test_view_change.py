@@ -131,6 +131,21 @@ def test_a_body_that_nobody_offers_is_waited_for() -> None:
     assert (pending.head, pending.commit_max) == (4, 2)
 
 
+def test_a_body_that_nobody_offers_is_given_up_after_half_of_the_time_for_a_view() -> None:
+    """Three of five never had it, so it was not committed; whoever had it does not vote, and may never do so."""
+    chain = sealed_chain(from_op=1, to_op=4, commit=0)
+    candidate = member(1, chain=chain[:3], count=5, commit=2)
+    for sender in (2, 3):
+        candidate.on_frame(*do_view_change(sender, 1, commit=2, chain=chain[1:], present=0b110))
+    settle_disk(candidate, candidate.on_view_persisted(1, 0))
+    settle_disk(candidate, ticks(candidate, VIEW_CHANGE_STATUS_TICKS // 2 - 1))
+    assert candidate.state.pending is None
+    settle_disk(candidate, ticks(candidate, 1))
+    pending = candidate.state.pending
+    assert pending is not None
+    assert (pending.head, pending.commit_max) == (3, 2)
+
+
 def parked(chain: tuple[Prepare, ...], held: int, commit: int) -> Replica:
     """Replica 1 with the first `held` entries, elected for view 1 by a vote of replica 0 for the whole chain."""
     candidate = member(1, chain=chain[:held], commit=min(held, commit))
