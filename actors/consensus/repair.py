@@ -72,9 +72,12 @@ def close_session(state: ReplicaState) -> None:
 def missing_of(state: ReplicaState, session: RepairSession) -> int | None:
     """The first op that the session still has to bring; None when it has brought all."""
     pending = state.pending
-    if pending is None:
-        return first_unmet(state, state.apply_sent + 1, session.to_op)
-    return first_uncovered(state, pending)
+    if pending is not None:
+        return first_uncovered(state, pending)
+    if session.floor:
+        ops = range(max(session.floor, state.apply_sent + 1), session.to_op + 1)
+        return next((op for op in ops if state.mirror.header(op) is None), None)
+    return first_unmet(state, state.apply_sent + 1, session.to_op)
 
 
 def first_uncovered(state: ReplicaState, pending: PendingLog) -> int | None:
@@ -149,18 +152,27 @@ def receive_done(state: ReplicaState, header: RepairRangeReplyHeader) -> None:
         return
     missing = missing_of(state, session)
     if missing is None:
-        close_session(state)
+        if not session.floor:
+            close_session(state)  # Else what is not proven by the end of the interval is asked for again.
     elif missing > session.asked_from:
         _ask(state, session, missing)
 
 
 def is_evicted(state: ReplicaState, header: RepairRangeReplyHeader) -> bool:
-    """Whether the peer of the session says that it keeps no such entries any more. That ends the session."""
+    """Whether the peer of the session says that it keeps no such entries any more. That ends the session.
+
+    Not where they are held here, and only not proven yet: that is for the entries above them to do, down the chain. A state in
+    their place would take from the log what this replica may have acknowledged and said to have applied. If they are not proven
+    so, they are asked for again, and then it ends.
+    """
     session = state.repair
     if session is None or session.nonce != header.nonce or header.command != RANGE_EVICTED:
         return False
     missing = missing_of(state, session)
     if missing is None or missing >= header.op:
+        return False
+    if not session.floor and _holds_unproven(state, missing, header.op) and _has_room(state, session.to_op):
+        session.floor = header.op
         return False
     state.effects.append(
         Note(
@@ -169,6 +181,18 @@ def is_evicted(state: ReplicaState, header: RepairRangeReplyHeader) -> bool:
     )
     close_session(state)
     return True
+
+
+def _holds_unproven(state: ReplicaState, from_op: int, to_op: int) -> bool:
+    """Whether the log holds every op of a range, its end included, in a replica that takes part in a view."""
+    if state.status is not Status.NORMAL or state.pending is not None:
+        return False
+    return all(state.mirror.is_durable(op) for op in range(from_op, to_op + 1))
+
+
+def _has_room(state: ReplicaState, to_op: int) -> bool:
+    """Whether the log can take everything up to an op, which proves what lies below."""
+    return to_op - state.checkpoint.snapshot_op < state.config.journal_slots
 
 
 def ask_again(state: ReplicaState) -> None:

@@ -256,6 +256,8 @@ class RepairSession:
     asked_from: int
     idle_ticks: int = 0
     stalls: int = 0
+    floor: int = 0
+    """What lies below is held here, only not proven, and kept by nobody else; 0 where nobody said so."""
     refused: bool = False
     """Whether an entry of the last answer had to wait for the superblock to name its commit point."""
 

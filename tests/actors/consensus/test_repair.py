@@ -272,6 +272,52 @@ def test_an_evicted_range_arms_a_state_transfer_from_the_primary() -> None:
     assert backup.state.is_transferring
 
 
+def unproven(room: int = 0) -> tuple[Replica, tuple[Prepare, ...]]:
+    """A backup in view 3 that holds ops 3 to 6 from view 0, not proven, and lacks 7 and 8; it has asked for all of them."""
+    chain = sealed_chain(from_op=1, to_op=8, view=0, commit=0)
+    backup = member(2, chain=chain[:6], commit=2, view=3)
+    distrust(backup.state)
+    if room:
+        object.__setattr__(backup.state.config, "journal_slots", room)
+    backup.on_frame(heartbeat(0, 3, commit=8, checksum=chain[7].header.checksum), b"")
+    assert backup.state.repair is not None
+    assert backup.state.repair.asked_from == 3
+    return backup, chain
+
+
+def test_what_is_held_and_gone_elsewhere_is_proven_from_above() -> None:
+    """D-16: no state is fetched in its place, which would take what may have been acknowledged from the log."""
+    backup, chain = unproven()
+    effects = backup.on_frame(done(backup, 5, RANGE_EVICTED), b"")
+    assert of_type(effects, TellTransfer) == []
+    assert asked(backup.on_frame(done(backup, 6), b"")) == [(0, 7, 8)]
+    effects = []
+    for prepare in (chain[6], *chain[6:]):  # The commit point has to be written before the first one is taken.
+        effects += settle_disk(backup, backup.on_repair_prepare(prepare))
+    effects += settle_disk(
+        backup, backup.on_frame(heartbeat(0, 3, commit=8, number=9, checksum=chain[7].header.checksum), b"")
+    )
+    effects += settle_disk(backup, ticks(backup, 1))
+    assert backup.state.unverified == set()
+    assert of_type(effects, Truncate) == []
+    assert of_type(effects, Read) == [Read(3, 8)]
+
+
+def test_what_is_held_but_never_proven_is_fetched_after_all() -> None:
+    backup, _ = unproven()
+    backup.on_frame(done(backup, 5, RANGE_EVICTED), b"")
+    session = backup.state.repair
+    assert session is not None
+    effects = backup.on_frame(done(backup, 8, RANGE_EVICTED), b"")
+    [told] = of_type(effects, TellTransfer)
+    assert isinstance(told.message, FetchRequired)
+
+
+def test_what_the_log_has_no_room_to_prove_is_fetched() -> None:
+    backup, _ = unproven(room=8)
+    assert of_type(backup.on_frame(done(backup, 5, RANGE_EVICTED), b""), TellTransfer)
+
+
 def test_serving_says_what_is_gone_and_reads_the_rest() -> None:
     """Section 10: RangeEvicted first, then the entries as they stand in the log, then how far they go."""
     chain = sealed_chain(from_op=5, to_op=8, parent=1)
