@@ -21,7 +21,7 @@ from levrier.wire.replica_headers import CommitHeader
 
 
 def fire_commit_message(state: ReplicaState) -> None:
-    """The heartbeat of a primary is due; a primary whose disk is silent misses it (D-15)."""
+    """The heartbeat of a primary is due; a primary that cannot commit what waits misses it."""
     if not state.is_primary or state.status is not Status.NORMAL:
         return
     if state.observed_newer_view > state.view:

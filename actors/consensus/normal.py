@@ -18,7 +18,7 @@ from levrier.actors.consensus.effects import Broadcast, Flush, Note, Send, Sever
 from levrier.actors.consensus.gate import may_send, note_disk_progress
 from levrier.actors.consensus.messages import LogPosition
 from levrier.actors.consensus.projection import chain_target
-from levrier.actors.consensus.spare_acks import acknowledge, members_before
+from levrier.actors.consensus.spare_acks import acknowledge, forget_op, members_before
 from levrier.actors.consensus.state import Owed, ReplicaState, Status
 from levrier.wire.prepare import Prepare
 
@@ -31,6 +31,7 @@ def note_appended(state: ReplicaState, positions: Sequence[LogPosition]) -> None
     mirror = state.mirror
     pipeline = state.pipeline
     alone = state.is_alone
+    before = 0 if state.is_primary else members_before(state)
     for position in positions:
         if not mirror.mark_durable(position.op, position.checksum):
             state.effects.append(Note(Severity.DEBUG, f"op {position.op} is durable but was given up before"))
@@ -42,7 +43,7 @@ def note_appended(state: ReplicaState, positions: Sequence[LogPosition]) -> None
                 if not alone:
                     forward(state, entry.prepare)
         else:
-            _note_durable(state, position.op)
+            _note_durable(state, position.op, before)
     note_disk_progress(state)
     acknowledge_durable(state)
     if not state.is_primary and state.commit_max - state.apply_sent >= UNAPPLIED_MAX:
@@ -56,8 +57,9 @@ def _apply(state: ReplicaState) -> None:
     stream_commits(state)
 
 
-def _note_durable(state: ReplicaState, op: int) -> None:
+def _note_durable(state: ReplicaState, op: int, before: int) -> None:
     """A backup's log has grown: its head follows, and the entry goes on down the chain and is acknowledged to the primary.
+    `before` are the `members_before` this one.
 
     Whoever completes the quorum with its acknowledgement lets those behind it follow by the tick, together (`spare_forwards`).
     """
@@ -69,8 +71,8 @@ def _note_durable(state: ReplicaState, op: int) -> None:
     elif op == state.sequencer:
         state.last_prepare_checksum = header.checksum
     if state.status is not Status.NORMAL or state.is_primary or op <= state.commit_min:
+        forget_op(state, op)
         return
-    before = members_before(state)
     completes = state.voter and before + 1 == state.quorums.replication
     prepare = state.bodies.get(op)
     if prepare is not None and not completes:

@@ -2,9 +2,9 @@
 
 Where the members before this one in the chain are a quorum already (5.5), the primary commits without this one's word, and
 reading it is a tenth of what a write costs three nodes. So the word is kept back while the next entries may come, which are
-forwarded by the tick (`spare_forwards`), and given only for what they do not name as committed. Mostly that is the last entry before a pause. Where more entries follow soon, the quorum may have waited for the
-word; then this replica acknowledges at once for a while, each time for twice as long: where the chain is broken for good, a
-write is late once in many seconds.
+forwarded by the tick (`spare_forwards`), and given only for what they do not name as committed. Mostly that is the last entry
+before a pause. Where more entries follow soon, the quorum may have waited for the word; then this replica acknowledges at once
+for a while, each time for twice as long: where the chain is broken for good, a write is late once in many seconds.
 
 An entry that the primary sent itself is acknowledged at once: whoever is sent to directly was missed. So is one that comes
 after a pause: few writes cost little, and who writes now and then would never find out that his writes wait.
@@ -66,6 +66,12 @@ def acknowledge(state: ReplicaState, header: PrepareHeader, *, before: int) -> N
         send_prepare_ok(state, header)
     elif header.op > state.commit_max:
         spare.recent.append(header)
+
+
+def forget_op(state: ReplicaState, op: int) -> None:
+    """Nothing will be said of this one: it is applied already, or no view is normal."""
+    state.spare_acks.direct.discard(op)
+    state.unhurried.discard(op)
 
 
 def forget(state: ReplicaState) -> None:

@@ -149,14 +149,13 @@ def test_repaired_entries_are_applied_once_they_are_durable() -> None:
 def test_what_a_heartbeat_names_is_waited_for_while_the_log_grows() -> None:
     """Section 5.11: it comes down the chain by the tick, and is asked for only when it does not."""
     backup = member(2)
-    first, second, *rest = sealed_chain(from_op=1, to_op=5)
+    first, second = sealed_chain(from_op=1, to_op=2)
     settle_disk(backup, backup.on_prepare(first, 1))
     effects = backup.on_frame(heartbeat(0, 0, commit=5), b"")
     assert asked(settle_disk(backup, effects + ticks(backup, FED_TICKS))) == []
     settle_disk(backup, backup.on_prepare(second, 1))
     assert asked(settle_disk(backup, ticks(backup, FED_TICKS))) == []
     assert asked(ticks(backup, 1)) == [(0, 3, 5)]
-    assert len(rest) == 3
 
 
 def test_a_hole_below_what_has_come_is_not_waited_for() -> None:

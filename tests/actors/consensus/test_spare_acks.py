@@ -160,6 +160,17 @@ def test_whoever_is_needed_for_the_quorum_says_so_at_once(count: int, view: int,
     assert silent == spare
 
 
+def test_nothing_is_remembered_of_what_was_applied_before_it_was_durable_here() -> None:
+    last = member(2)
+    [prepare] = sealed_chain(from_op=1, to_op=1)
+    ticks(last, PAUSE_TICKS + 1)
+    last.on_prepare(prepare, 0)
+    assert last.state.spare_acks.direct == last.state.unhurried == {1}
+    last.state.commit_max = last.state.apply_sent = last.state.commit_min = 1  # As after the install of a state.
+    last.on_appended([position(prepare)])
+    assert last.state.spare_acks.direct == last.state.unhurried == set()
+
+
 def test_a_learner_in_the_chain_does_not_count() -> None:
     """D-09: it hands on, and acknowledges nothing."""
     last = member(2)
