@@ -7,7 +7,7 @@ completes, never replayed. The same place keeps watch over the disk's progress (
 from typing import Final
 
 from levrier.actors.consensus.effects import Fatal, Note, PersistView, Severity
-from levrier.actors.consensus.state import DISK_SILENCE_TICKS, ReplicaState, Status
+from levrier.actors.consensus.state import ReplicaState, Status
 from levrier.actors.runtime import ExitStatus
 
 _BACKOFF_SHIFT_MAX: Final = 8
@@ -164,4 +164,4 @@ def note_disk_progress(state: ReplicaState) -> None:
 def is_disk_silent(state: ReplicaState) -> bool:
     """Whether the disk owes something and has made no progress for too long: such a primary stops its heartbeat (D-15)."""
     since = state.disk_waiting_since
-    return since is not None and state.ticks - since > DISK_SILENCE_TICKS
+    return since is not None and state.ticks - since > state.config.silence_ticks

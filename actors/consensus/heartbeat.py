@@ -41,19 +41,14 @@ def note_progress(state: ReplicaState) -> None:
     if not waits or state.commit_max != state.progress_commit:
         state.progress_commit = state.commit_max
         state.progress_tick = state.ticks
-    elif state.ticks - state.progress_tick == unheeded_ticks(state) + 1 and not state.is_alone:
+    elif state.ticks - state.progress_tick == state.config.silence_ticks + 1 and not state.is_alone:
         text = f"no quorum acknowledges op {state.commit_max + 1}: no heartbeat until one does, so that others may lead"
         state.effects.append(Note(Severity.WARNING, text))
 
 
 def is_unheeded(state: ReplicaState) -> bool:
     """Whether what a primary has prepared has waited for a quorum for too long."""
-    return state.ticks - state.progress_tick > unheeded_ticks(state)
-
-
-def unheeded_ticks(state: ReplicaState) -> int:
-    """For how long a primary bears that: half of what its backups bear."""
-    return state.config.heartbeat_ticks // 2
+    return state.ticks - state.progress_tick > state.config.silence_ticks
 
 
 def fire_normal_heartbeat(state: ReplicaState) -> None:

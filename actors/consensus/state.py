@@ -38,9 +38,6 @@ PROBE_ATTEMPTS_MAX: Final = 5
 SUPERBLOCK_FAILURES_MAX: Final = 120
 """Consecutive failed superblock writes after which the node ends (about two minutes); 0 never ends it."""
 
-DISK_SILENCE_TICKS: Final = NORMAL_HEARTBEAT_TICKS // 2
-"""A disk that made no progress for longer than this silences its primary (D-15)."""
-
 
 class Status(IntEnum):
     """What a replica takes part in (8.11)."""
@@ -100,6 +97,11 @@ class ReplicaConfig:
     probe_attempts_max: int = PROBE_ATTEMPTS_MAX
     heartbeat_ticks: int = NORMAL_HEARTBEAT_TICKS
     view_change_ticks: int = VIEW_CHANGE_STATUS_TICKS
+
+    @property
+    def silence_ticks(self) -> int:
+        """For how long a primary makes no progress before it falls silent: half of what its backups bear (D-15)."""
+        return self.heartbeat_ticks // 2
 
     def __post_init__(self) -> None:
         assert 1 <= self.replica_count <= REPLICAS_MAX

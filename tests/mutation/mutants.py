@@ -258,7 +258,7 @@ BEYOND: Final = (
         name="heartbeat-with-a-silent-disk",
         rule="D-15: a primary heartbeats only while its disk makes progress",
         file="actors/consensus/gate.py",
-        before="    return since is not None and state.ticks - since > DISK_SILENCE_TICKS",
+        before="    return since is not None and state.ticks - since > state.config.silence_ticks",
         after="    return since is not None and state.ticks - since < 0",
         cases=(_CONSENSUS,),
     ),

@@ -1,9 +1,14 @@
 """The superblock gate (section 9) and the watch over the disk (D-15)."""
 
+from dataclasses import replace
+
+import pytest
+
 from levrier.actors.consensus.effects import Apply, Fatal, PersistView
 from levrier.actors.consensus.gate import is_disk_silent, may_send, needs_persist
 from levrier.actors.consensus.replica import Replica
-from levrier.actors.consensus.state import DISK_SILENCE_TICKS, RecoveredState
+from levrier.actors.consensus.state import RecoveredState
+from levrier.actors.consensus.timeouts import NORMAL_HEARTBEAT_TICKS
 from levrier.actors.runtime import ExitStatus
 from levrier.wire.prepare import Prepare, restamp_view
 from tests.actors.consensus.builders import (
@@ -16,6 +21,8 @@ from tests.actors.consensus.builders import (
     sealed_chain,
 )
 from tests.actors.consensus.peers import acknowledged, member, persists, settle_disk, start_view
+
+SILENCE_TICKS = NORMAL_HEARTBEAT_TICKS // 2
 
 
 def moved_to_view_1(failures_max: int = 120) -> Replica:
@@ -115,11 +122,12 @@ def test_a_success_forgets_the_failures() -> None:
     assert replica.state.gate.failures == 0
 
 
-def test_a_disk_that_never_answers_silences_the_primary() -> None:
-    """D-15: half of the heartbeat timeout without progress."""
-    replica = replica_of()
+@pytest.mark.parametrize("heartbeat_ticks", [NORMAL_HEARTBEAT_TICKS, 200])
+def test_a_disk_that_never_answers_silences_the_primary(heartbeat_ticks: int) -> None:
+    """D-15: half of the heartbeat timeout without progress, whatever that timeout is."""
+    replica = replica_of(replace(config_of(), heartbeat_ticks=heartbeat_ticks))
     prepare = admit(replica, 1)
-    for _ in range(DISK_SILENCE_TICKS):
+    for _ in range(heartbeat_ticks // 2):
         replica.on_tick()
     assert not is_disk_silent(replica.state)
     replica.on_tick()
@@ -136,7 +144,7 @@ def test_an_idle_disk_is_not_silent() -> None:
     """D-15: nothing is owed."""
     replica = replica_of()
     append_and_apply(replica, admit(replica, 1))
-    for _ in range(2 * DISK_SILENCE_TICKS):
+    for _ in range(2 * SILENCE_TICKS):
         replica.on_tick()
     assert not is_disk_silent(replica.state)
 
@@ -145,10 +153,10 @@ def test_slow_progress_is_progress() -> None:
     """D-15: each completion starts the clock again while more is owed."""
     replica = replica_of()
     first, _second = admit(replica, 1), admit(replica, 2)
-    for _ in range(DISK_SILENCE_TICKS):
+    for _ in range(SILENCE_TICKS):
         replica.on_tick()
     append_and_apply(replica, first)
-    for _ in range(DISK_SILENCE_TICKS):
+    for _ in range(SILENCE_TICKS):
         replica.on_tick()
     assert not is_disk_silent(replica.state)
     replica.on_tick()
@@ -159,7 +167,7 @@ def test_a_failing_disk_makes_no_progress() -> None:
     """D-15: failing without a success since."""
     replica = replica_of()
     prepare = admit(replica, 1)
-    for _ in range(DISK_SILENCE_TICKS):
+    for _ in range(SILENCE_TICKS):
         replica.on_tick()
     replica.on_append_failed([position(prepare)], "io")
     replica.on_truncate_failed(1, "io")
