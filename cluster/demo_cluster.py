@@ -19,7 +19,7 @@ from typing import Final
 
 from levrier.cluster.demo import WRITERS, DemoFailed
 from levrier.cluster.demo_account import Outcome, Written, compare
-from levrier.cluster.demo_clients import CLIENT_ERRORS, USER, Clients, clients
+from levrier.cluster.demo_clients import CLIENT_ERRORS, USER, Clients, Create, clients
 from levrier.cluster.local_cluster import ClusterPlan, LocalCluster
 from levrier.cluster.watch import ClusterWatch, NodeStanding, as_user, serving
 
@@ -116,13 +116,12 @@ class _Story:
         pids = ", ".join(f"node {each} pid {self._cluster.process(each).pid}" for each in range(self._cluster.count))
         self._tell(Step.PREPARED, f"{pids}; node {leader} leads, view {view}")
         self._ended = False
-        began, before = time.monotonic(), len(self._written.acknowledged)
         others = [replica for replica in range(self._cluster.count) if replica != leader]
+        addresses = [self._cluster.addresses[others[each % len(others)]] for each in range(WRITERS)]
+        creates = await connect_all(self._kind, addresses)
+        began, before = time.monotonic(), len(self._written.acknowledged)
         writers = [
-            asyncio.create_task(
-                self._write(f"demo-{number}-{each}", self._cluster.addresses[others[each % len(others)]])
-            )
-            for each in range(WRITERS)
+            asyncio.create_task(self._write(f"demo-{number}-{each}", create)) for each, create in enumerate(creates)
         ]
         try:
             await self._acknowledged(before + self._operations, writers)
@@ -164,8 +163,7 @@ class _Story:
         """Wait until every node answers and has applied everything that any of them knows to be decided."""
         await self._until(_is_settled, "everything on every node")
 
-    async def _write(self, prefix: str, address: str) -> None:
-        create = await self._kind.connect(address)
+    async def _write(self, prefix: str, create: Create) -> None:
         number = 0
         while not self._ended:
             stream = f"{prefix}-{number}"
@@ -229,6 +227,16 @@ class _Story:
             if time.monotonic() > deadline:
                 raise DemoFailed(f"{what} did not come about within {STEP_SECONDS:g} s")
             await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def connect_all(kind: Clients, addresses: Sequence[str]) -> list[Create]:
+    """A client at each address, logged in. Before anybody is killed: the SDK does not try a first login again. Raises
+    `DemoFailed`.
+    """
+    try:
+        return await asyncio.gather(*(kind.connect(address) for address in addresses))
+    except CLIENT_ERRORS as error:
+        raise DemoFailed(f"a client could not log in: {error}") from error
 
 
 def _is_settled(standings: Sequence[NodeStanding]) -> bool:

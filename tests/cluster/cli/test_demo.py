@@ -1,12 +1,16 @@
 """`levrier demo`: short ones, told to their end by real processes."""
 
+import asyncio
 import json
 import socket
 from pathlib import Path
 
 import pytest
 
-from levrier.cluster.demo_cluster import longest_gap, pulse_of
+from levrier.cluster.client import ClientError
+from levrier.cluster.demo import DemoFailed
+from levrier.cluster.demo_clients import Clients, Create
+from levrier.cluster.demo_cluster import connect_all, longest_gap, pulse_of
 from levrier.cluster.process import NodeDidNotStart, NodeProcess
 from tests.cluster.cli.running import CommandLine
 
@@ -47,6 +51,39 @@ def test_three_nodes_lose_their_primary_and_nothing_else(levrier: CommandLine) -
     assert [told.count(word) for word in ("ready", "writing", "elected", "returned")] == [1, 1, 1, 1]
     assert ran.err.endswith("\neverything that was acknowledged is there, once\n")
     assert "\x1b" not in ran.err
+
+
+def test_no_write_and_no_kill_comes_before_every_client_is_logged_in() -> None:
+    """The SDK does not try a first login again that a killed primary has interrupted."""
+    slow = asyncio.Event()
+
+    async def connect(address: str) -> Create:
+        if address == "b":
+            await slow.wait()
+
+        async def create(name: str) -> str:
+            return f"{address}/{name}"
+
+        return create
+
+    async def story() -> list[object]:
+        connecting = asyncio.create_task(connect_all(Clients(name="", connect=connect), ["a", "b"]))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not connecting.done()
+        slow.set()
+        return [await create("s") for create in await connecting]
+
+    assert asyncio.run(story()) == ["a/s", "b/s"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Disconnected"), ClientError("nobody leads", address="a")])
+def test_a_client_that_cannot_log_in_ends_the_demo_with_its_words(error: Exception) -> None:
+    async def connect(_address: str) -> Create:
+        raise error
+
+    with pytest.raises(DemoFailed, match=f"a client could not log in: .*{error}"):
+        asyncio.run(connect_all(Clients(name="", connect=connect), ["a"]))
 
 
 def test_two_nodes_are_too_few(levrier: CommandLine) -> None:
