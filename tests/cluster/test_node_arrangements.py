@@ -1,6 +1,7 @@
 """Which actors share a thread is configuration: one story gives one result in every placement (design 4)."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,11 @@ async def _story(server: Server) -> tuple[Story, int]:
 
 @pytest.mark.parametrize("name", ARRANGEMENTS)
 def test_one_story_in_every_arrangement(name: str, tmp_path: Path) -> None:
-    config = NodeConfig(arrangement=ARRANGEMENTS[name], journal_slots=256)
+    """C-255, C-256: everybody runs where he was placed, and whoever is not where Metadata is asks it for what he looks up."""
+    arrangement = ARRANGEMENTS[name]
+    config = NodeConfig(arrangement=arrangement, journal_slots=256)
     with Server(config=config, data=tmp_path / "data") as server:
+        assert _threads_of(config.node_name) == {place for _, place in arrangement}
         found, commit = asyncio.run(_story(server))
         server.restart()
         again = asyncio.run(_streams(server))
@@ -55,6 +59,13 @@ def test_one_story_in_every_arrangement(name: str, tmp_path: Path) -> None:
     assert [name for _, name, _ in found].count("renamed") == 1
     assert len(found) == 31
     assert again == found
+
+
+def _threads_of(node: str) -> set[str]:
+    """The threads that run a node's own actors."""
+    prefix = f"levrier-{node}-"
+    names = [thread.name.removeprefix(prefix) for thread in threading.enumerate() if thread.name.startswith(prefix)]
+    return {name for name in names if not name.startswith(("plugin", "worker"))}
 
 
 async def _streams(server: Server) -> Story:

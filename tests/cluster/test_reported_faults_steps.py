@@ -174,7 +174,7 @@ def login_with_token(cluster: SteppedCluster, replica: int, token: str, *, numbe
 
 
 def test_a_token_is_known_and_forgotten_on_every_member_and_after_a_restart_of_each() -> None:
-    """Over TCP, the one way to make and use them so far."""
+    """BR-36: made through one member and another connection, since TCP is the one way to make and to use them."""
     cluster = SteppedCluster(1, plugins=())
     for replica in range(3):
         cluster.start(replica)

@@ -62,6 +62,14 @@ def test_a009_what_was_learned_of_others_survives_a_restart() -> None:
     assert evidence(["ra", "rb"], AcknowledgementStore.open(storage, file).all()) == Blocked(waiting_on=("ra", "rc"))
 
 
+def test_whoever_holds_back_one_origin_does_not_hold_back_the_others() -> None:
+    """C-264: what rb says of A does not come any more."""
+    before = [said("ra", {A: 9, B: 4}, "ra", "rb"), said("rb", {A: 5, B: 4}, "ra", "rb")]
+    after = [said("ra", {A: 12, B: 8}, "ra", "rb"), said("rb", {A: 5, B: 7}, "ra", "rb")]
+    assert evidence(["ra", "rb"], before) == SafeThrough(frontier=Frontier(((A, 5), (B, 4))), covered=("ra", "rb"))
+    assert evidence(["ra", "rb"], after) == SafeThrough(frontier=Frontier(((A, 5), (B, 7))), covered=("ra", "rb"))
+
+
 def test_an_empty_safe_frontier_is_not_a_blocked_one() -> None:
     known = [said("ra", {A: 4}, "ra", "rb"), said("rb", {}, "ra", "rb")]
     assert evidence(["ra", "rb"], known) == SafeThrough(frontier=Frontier(), covered=("ra", "rb"))
