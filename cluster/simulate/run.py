@@ -31,7 +31,6 @@ from levrier.cluster.simulate.plugins import draw_plugins, sweeps
 from levrier.cluster.simulate.watch import Counts, Trace, Watch
 from levrier.cluster.simulate.workload import Workload
 
-CHECK_EVERY_STEPS: Final = 64
 EVIDENCE_EVERY_NANOS: Final = 3_000_000_000
 """Virtual time between two looks at the disks."""
 
@@ -129,8 +128,7 @@ class Simulation:
             self.world,
             self.judges.commits,
             self.trace,
-            check=self.judges.invariants.check,
-            check_every=CHECK_EVERY_STEPS,
+            check=self.judges.invariants.moved,
             encoded=self.judges.states.encoded,
             reclaims=lambda replica, frontier: self.judges.reclaims(
                 replica, frontier, self.cluster, impaired=self.nemesis.impaired

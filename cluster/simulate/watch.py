@@ -5,7 +5,7 @@ trace and a number in the summary.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Final, Protocol
@@ -26,6 +26,9 @@ from levrier.wire.acknowledgement import Frontier
 from levrier.wire.prepare import Prepare
 
 EVENTS_MAX: Final = 20_000
+UNJUDGED: Final = ("bus", "acknowledgements", "plugin", "worker")
+"""Beginnings of the names of actors whose steps change nothing that the invariants are about."""
+
 _NANOS: Final = 1_000_000_000
 
 _Shown = tuple[int, int, int, bool, int, int, int]
@@ -114,7 +117,9 @@ class Trace:
 
 
 class Watch:
-    """Set as the observer of the stepped runtime. `check` is called every `check_every` steps with the live replicas."""
+    """Set as the observer of the stepped runtime. `check` is called with a member that has done something, and with all that are
+    up.
+    """
 
     def __init__(
         self,
@@ -122,8 +127,7 @@ class Watch:
         commits: Commits,
         trace: Trace,
         *,
-        check: Callable[[list[LiveReplica]], None],
-        check_every: int,
+        check: Callable[[LiveReplica, Sequence[LiveReplica]], None],
         encoded: Callable[[int, EncodedState], None],
         reclaims: Callable[[int, Frontier], None],
     ) -> None:
@@ -136,10 +140,9 @@ class Watch:
         self._commits = commits
         self._trace = trace
         self._check = check
-        self._check_every = check_every
         self._encoded = encoded
         self._reclaims = reclaims
-        self._until_check = check_every
+        self._up: tuple[LiveReplica, ...] = ()
         self._lives: dict[str, _Life] = {}
         self._incarnations: dict[int, int] = {}
         world.observer = self.on_step
@@ -157,6 +160,7 @@ class Watch:
         if booted.pairing.op and booted.journal.header(booted.pairing.op) is None:
             self.passed_over[replica] = booted.pairing.op  # The snapshot came from a peer.
         self._lives[node.name] = _Life(replica, incarnation, live, node, _shown(state))
+        self._up = tuple([life.live for life in self._lives.values()])
         self._commits.restarted(replica, incarnation, floor_op, replayed)
         self._trace.tell(
             node.name,
@@ -188,6 +192,7 @@ class Watch:
     def gone(self, name: str) -> None:
         """A member is down."""
         self._lives.pop(name, None)
+        self._up = tuple([life.live for life in self._lives.values()])
 
     def live(self, replica: int) -> LiveReplica | None:
         """A member that is up."""
@@ -224,16 +229,16 @@ class Watch:
         elif kind is consensus.Installed:
             assert isinstance(message, consensus.Installed)
             self._on_installed(seat, message)
+        if seat.cell.name.startswith(UNJUDGED):
+            return
+        life = self._lives.get(seat.node.name)
+        if life is None:
+            return
         if seat.cell.name == "consensus":
-            life = self._lives.get(seat.node.name)
-            if life is not None:
-                shown = _shown(life.live.state)
-                if shown != life.shown:
-                    self._on_change(seat.node.name, life, shown)
-        self._until_check -= 1
-        if self._until_check <= 0:
-            self._until_check = self._check_every
-            self._check([life.live for life in self._lives.values()])
+            shown = _shown(life.live.state)
+            if shown != life.shown:
+                self._on_change(seat.node.name, life, shown)
+        self._check(life.live, self._up)
 
     def _on_apply(self, life: _Life, prepare: Prepare) -> None:
         op = prepare.header.op

@@ -1,6 +1,6 @@
 """The cases about the simulator itself: what a simulated cluster goes through, and that its judges look at what really runs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import pytest
@@ -10,10 +10,11 @@ from levrier.actors.consensus.state import Status
 from levrier.actors.metadata.actor import MetadataActor
 from levrier.actors.runtime.stepped_node import Seat
 from levrier.cluster.simulate.checkers import Rule, Violation
-from levrier.cluster.simulate.checkers.invariants import LiveReplica
+from levrier.cluster.simulate.checkers.invariants import InvariantChecker, LiveReplica
 from levrier.cluster.simulate.checkers.sessions import SERVER_CLIENT_MIN
 from levrier.cluster.simulate.faults import Fault
 from levrier.cluster.simulate.run import Settings, Simulation
+from levrier.cluster.simulate.watch import UNJUDGED
 from levrier.wire.codes import ErrorCode, Operation
 from levrier.wire.requests.streams import CreateStream
 
@@ -219,6 +220,31 @@ def test_a_live_member_whose_frontier_goes_back_is_found_while_the_cluster_runs(
 
     sound(1, watch=watch)
     assert len(found) == 1
+
+
+def test_a_member_is_judged_after_each_of_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C-248: not now and then."""
+    steps, judged = [0], [0]
+    moved = InvariantChecker.moved
+
+    def counted(checker: InvariantChecker, each: LiveReplica, live: Sequence[LiveReplica]) -> None:
+        judged[0] += 1
+        moved(checker, each, live)
+
+    monkeypatch.setattr(InvariantChecker, "moved", counted)
+    simulation = Simulation(1, Settings(operations=60, faults=()))
+    watching = simulation.world.observer
+    assert watching is not None
+
+    def count(seat: Seat, message: object) -> None:
+        if seat.node.name.startswith("node-") and not seat.cell.name.startswith(UNJUDGED):
+            steps[0] += 1
+        watching(seat, message)
+
+    simulation.world.observer = count
+    assert simulation.play().rule is None
+    assert judged[0] > 1_000
+    assert judged == steps
 
 
 def test_a_member_that_holds_something_else_in_the_end_is_found() -> None:

@@ -1,8 +1,8 @@
 """The invariants of consensus specification 16 over live replicas, their logs, superblocks and client tables.
 
-`check` is called between two steps, now and then, with everything that is up; what must only ever rise is remembered from one
-call to the next. `sent` judges every frame between replicas. The numbers I1 to I16 are the specification's. What an actor
-asserts of itself at each step (I4, I8, I11 to I13, I16) is not repeated here.
+`moved` is called after each step of a member; what must only ever rise is remembered from one call to the next. `sent` judges
+every frame between replicas. The numbers I1 to I16 are the specification's. What an actor asserts of itself at each step (I4,
+I8, I11 to I13, I16) is not repeated here.
 """
 
 from collections.abc import Sequence
@@ -35,8 +35,8 @@ _GATED: Final = frozenset(
 )
 """Frames that carry a view, and so wait until it is durable (section 9, D-11)."""
 
-TABLE_CHECKS_EVERY: Final = 16
-"""A client table is looked at slot by slot, so in one of so many calls only."""
+TABLE_CHECKS_EVERY: Final = 256
+"""A client table is looked at slot by slot, so after one of so many steps of its member only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +68,7 @@ class _Known:
     record: VsrState | None = None
     booted_from: int = 0
     """The op of the snapshot that the boot found durable: it may be newer than the superblock says (S-101)."""
+    steps: int = 0
 
 
 @dataclass(slots=True)
@@ -80,26 +81,28 @@ class InvariantChecker:
     _leads: dict[int, tuple[int, int]] = field(default_factory=dict)
     _sent: dict[int, int] = field(default_factory=dict)
     _lost: set[int] = field(default_factory=set)
-    _calls: int = 0
 
     def check(self, live: Sequence[LiveReplica]) -> None:
         """Judge everything that is up. Raises `Violation`."""
-        self._calls += 1
         for each in live:
-            known = self._life(each)
-            record = _record(each, known)
-            _check_frontiers(each, known)
-            _check_pipeline(each)
-            _check_log(each)
-            if record is not None:
-                _check_durable(each, record, known.booted_from)
-            self._check_committed(each, known)
-            self._check_lead(each.state)
-            if each.table is not None and self._calls % TABLE_CHECKS_EVERY == 0:
-                _check_table(each, each.table)
-        for each in live:
-            self._check_quorum(each, live)
-            _remember(self._known[each.replica], each.state)
+            self.moved(each, live)
+
+    def moved(self, each: LiveReplica, live: Sequence[LiveReplica]) -> None:
+        """Judge a member that has done something, beside everything that is up. Raises `Violation`."""
+        known = self._life(each)
+        known.steps += 1
+        record = _record(each, known)
+        _check_frontiers(each, known)
+        _check_pipeline(each)
+        _check_log(each)
+        if record is not None:
+            _check_durable(each, record, known.booted_from)
+        self._check_committed(each, known)
+        self._check_lead(each.state)
+        if each.table is not None and known.steps % TABLE_CHECKS_EVERY == 0:
+            _check_table(each, each.table)
+        self._check_quorum(each, known, live)
+        _remember(known, each.state)
 
     def sent(self, sender: LiveReplica, frame: bytes) -> None:
         """A member sends a frame to others; it is judged before it can arrive. Raises `Violation`."""
@@ -156,14 +159,14 @@ class InvariantChecker:
                     state, "I7", f"{header.checksum:#x} in its log at op {op}", f"{committed.header.checksum:#x}"
                 )
 
-    def _check_quorum(self, each: LiveReplica, live: Sequence[LiveReplica]) -> None:
+    def _check_quorum(self, each: LiveReplica, known: _Known, live: Sequence[LiveReplica]) -> None:
         """What a primary has newly counted as committed is on the disks of a quorum (I6, I10). Who is down may hold it."""
         state = each.state
         if not state.is_acting_primary or any(other.journal is None for other in live):
             return
         away = self.replica_count - len(live)
         quorum = quorums_of(self.replica_count).replication
-        for op in range(max(self._known[each.replica].commit_max, state.mirror.snapshot_op) + 1, state.commit_max + 1):
+        for op in range(max(known.commit_max, state.mirror.snapshot_op) + 1, state.commit_max + 1):
             header = state.mirror.header(op)
             if header is None:
                 continue
