@@ -13,7 +13,6 @@ from typing import Final
 
 from levrier.actors.bus.ports import ReplicaSink
 from levrier.actors.bus.sockets import BACKLOG, SocketListener, SocketProtocol
-from levrier.actors.bus.tls_door import TlsDoor
 
 DIAL_SECONDS: Final = 2.0
 TLS_HANDSHAKE_SECONDS: Final = 3.0
@@ -50,7 +49,6 @@ class ReplicaTcpTransport(SocketListener[ReplicaSink]):
         super().__init__(loop=loop, host=host, port=port)
         self._tls = tls
         self._dials: dict[int, asyncio.Task[None]] = {}
-        self._door: TlsDoor | None = None
 
     def dial(self, replica: int, host: str, port: int) -> None:
         """Connect to that member."""
@@ -65,22 +63,17 @@ class ReplicaTcpTransport(SocketListener[ReplicaSink]):
         if self._tls is None:
             super()._accept()
             return
-        self._door = TlsDoor(
-            loop=self._loop,
-            listener=self._listener,
-            context=self._tls.accepting,
-            protocol=lambda: _LinkProtocol(self),
+        self._accept_over_tls(
+            self._tls.accepting,
+            lambda: _LinkProtocol(self),
             waiting_max=TLS_HANDSHAKES_MAX,
-            handshake_seconds=TLS_HANDSHAKE_SECONDS,
+            seconds=TLS_HANDSHAKE_SECONDS,
         )
-        self._door.open()
 
     def _stop_accepting(self) -> None:
         """Nor dial any more."""
         for task in self._dials.values():
             task.cancel()
-        if self._door is not None:
-            self._door.close()
         super()._stop_accepting()
 
     async def _serve(self) -> None:

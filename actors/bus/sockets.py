@@ -11,10 +11,12 @@ import asyncio
 import contextlib
 import itertools
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar, cast
 
 from levrier.actors.bus.ports import Sink
+from levrier.actors.bus.tls_door import TlsDoor
 
 S = TypeVar("S", bound=Sink)
 
@@ -60,6 +62,7 @@ class SocketListener(Generic[S]):
         self._protocols: dict[int, SocketProtocol] = {}
         self._sink: S | None = None
         self._server: asyncio.Server | None = None
+        self._door: TlsDoor | None = None
         self._starting: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -130,7 +133,23 @@ class SocketListener(Generic[S]):
     def _accept(self) -> None:
         self._starting = self._loop.create_task(self._serve())
 
+    def _accept_over_tls(
+        self, context: ssl.SSLContext, protocol: Callable[[], SocketProtocol], *, waiting_max: int, seconds: float
+    ) -> None:
+        """Accept whoever has shaken hands, `waiting_max` at a time, each within so many seconds."""
+        self._door = TlsDoor(
+            loop=self._loop,
+            listener=self._listener,
+            context=context,
+            protocol=protocol,
+            waiting_max=waiting_max,
+            handshake_seconds=seconds,
+        )
+        self._door.open()
+
     def _stop_accepting(self) -> None:
+        if self._door is not None:
+            self._door.close()
         stop_listening(self._loop, self._server, self._listener)
 
     async def _serve(self) -> None:

@@ -2,9 +2,14 @@
 
 import asyncio
 import ssl
+from typing import Final
 
 from levrier.actors.bus.ports import Sink
 from levrier.actors.bus.sockets import BACKLOG, SocketListener, SocketProtocol
+
+TLS_HANDSHAKE_SECONDS: Final = 10.0
+TLS_HANDSHAKES_MAX: Final = 1_024
+"""Sockets whose TLS handshake is not over; one more ends the oldest of them. Far more than clients that start together need."""
 
 
 class TcpTransport(SocketListener[Sink]):
@@ -29,7 +34,15 @@ class TcpTransport(SocketListener[Sink]):
         if protocol is not None:
             protocol.resume_reading()
 
+    def _accept(self) -> None:
+        if self._tls is None:
+            super()._accept()
+            return
+        self._accept_over_tls(
+            self._tls, lambda: SocketProtocol(self), waiting_max=TLS_HANDSHAKES_MAX, seconds=TLS_HANDSHAKE_SECONDS
+        )
+
     async def _serve(self) -> None:
         self._server = await self._loop.create_server(
-            lambda: SocketProtocol(self), sock=self._listener, ssl=self._tls, backlog=BACKLOG
+            lambda: SocketProtocol(self), sock=self._listener, backlog=BACKLOG
         )

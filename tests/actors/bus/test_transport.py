@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from levrier.actors.bus import messages as bus
+from levrier.actors.bus import transport
 from levrier.actors.bus.actor import BusActor
 from levrier.actors.bus.bus import Bus, BusLimits
 from levrier.actors.bus.transport import TcpTransport
@@ -23,6 +24,8 @@ from tests.actors.bus.rig import CLIENT, SETTINGS, Answer, committed, credential
 
 BEYOND_BUFFERS = 24 << 20
 """More than the kernel takes for a peer that does not read."""
+
+BOTH_LOOPS = pytest.mark.parametrize("use_uvloop", [False, True], ids=["asyncio", "uvloop"])
 
 PING = query(CommandCode.PING, session=0)
 CREATE = request(Operation.CREATE_STREAM, CreateStream(name="prod").encode())
@@ -127,7 +130,7 @@ def node(
     assert rig.transport.connections == 0
 
 
-@pytest.mark.parametrize("use_uvloop", [False, True], ids=["asyncio", "uvloop"])
+@BOTH_LOOPS
 def test_ping_login_write_and_read_over_a_socket(*, use_uvloop: bool) -> None:
     """Where uvloop is not installed, both run on the standard loop."""
     with node(use_uvloop=use_uvloop) as rig:
@@ -263,21 +266,53 @@ def test_a_transport_that_was_never_started_leaves_no_socket() -> None:
         socket.create_connection(transport.address, timeout=10)
 
 
-def test_tls_on_the_same_port(tmp_path: Path) -> None:
+@pytest.fixture
+def own(tmp_path: Path) -> ssl.SSLContext:
+    """What a node shows to its clients."""
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     certificate.write_text(tls_identity.CERTIFICATE, encoding="ascii")
     key.write_text(tls_identity.KEY, encoding="ascii")
-    own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    own.load_cert_chain(certificate, key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+def over_tls(rig: SocketRig) -> Peer:
+    """A client that trusts the node."""
     trusting = ssl.create_default_context(cadata=tls_identity.CERTIFICATE)
-    with node(tls=own) as rig:
-        plain = socket.create_connection(rig.address, timeout=10)
-        peer = Peer(trusting.wrap_socket(plain, server_hostname="localhost"))
+    plain = socket.create_connection(rig.address, timeout=10)
+    return Peer(trusting.wrap_socket(plain, server_hostname="localhost"))
+
+
+@BOTH_LOOPS
+def test_tls_on_the_same_port(own: ssl.SSLContext, *, use_uvloop: bool) -> None:
+    with node(tls=own, use_uvloop=use_uvloop) as rig:
+        peer = over_tls(rig)
         peer.send(PING * 3)
         assert [peer.receive().status for _ in range(3)] == [0, 0, 0]
         rig.log_in(peer)
         peer.close()
         assert rig.next_preflight().request.header.request == DISCONNECT_REQUEST
+
+
+@BOTH_LOOPS
+def test_clients_that_begin_no_handshake_take_no_more_than_their_share(
+    own: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, *, use_uvloop: bool
+) -> None:
+    """One beyond the bound ends the oldest, and a client that means it still gets in."""
+    monkeypatch.setattr(transport, "TLS_HANDSHAKES_MAX", 16)
+    with node(tls=own, use_uvloop=use_uvloop) as rig:
+        waiting = [rig.connect() for _ in range(16 + 8)]
+        for each in waiting[:8]:
+            each.receive_end()
+        peer = over_tls(rig)
+        peer.send(PING)
+        assert peer.receive().status == 0
+        peer.close()
+    for each in waiting[8:]:
+        each.receive_end()
+    for each in waiting:
+        each.close()
 
 
 def test_a_peer_that_is_closed_but_does_not_read_what_it_is_owed_is_not_waited_for_at_the_end() -> None:
