@@ -268,13 +268,19 @@ class Cluster:
             self.cut(replica, other)
 
     def heal(self, source: int | None = None, target: int | None = None) -> None:
-        """Let everything pass again: everywhere, at one node, or between two."""
-        first = range(self.nodes) if source is None else (source,)
-        for one in first:
-            for other in self._others(one) if target is None else (target,):
-                self._pair(one, other)
-                self._local.links.mend(one, other)
-                self._local.links.mend(other, one)
+        """Let everything pass again: everywhere, at one node (whichever of the two names it), or between two."""
+        if source is not None and target is not None:
+            pairs = [(source, target)]
+        else:
+            at = target if source is None else source
+            pairs = [
+                (one, other) for one in (range(self.nodes) if at is None else (at,)) for other in self._others(one)
+            ]
+        for one, other in pairs:  # All of them, before any is healed.
+            self._pair(one, other)
+        for one, other in pairs:
+            self._local.links.mend(one, other)
+            self._local.links.mend(other, one)
 
     def reset(self, one: int, other: int) -> None:
         """Break the connection between two; both are told and dial again."""

@@ -135,6 +135,23 @@ def test_a_link_that_is_cut_one_way_or_broken_heals(cluster: Cluster) -> None:
         cluster.wait_until_caught_up(replica)
 
 
+def test_every_link_of_a_node_heals_whichever_argument_names_it(cluster: Cluster) -> None:
+    """The node is not asked for a link to itself, and what it missed reaches it."""
+    leader = cluster.primary()
+    assert leader is not None
+    victim = 1 if leader != 1 else 2
+    cluster.isolate(victim)
+
+    async def story() -> None:
+        client = await client_of(cluster, leader)
+        await client.create_stream(name="healed-by-target")
+
+    asyncio.run(asyncio.wait_for(story(), STORY_SECONDS))
+    cluster.heal(target=victim)
+    cluster.wait_until_caught_up(victim)
+    cluster.heal(victim)
+
+
 def test_a_wiped_node_learns_everything_again(cluster: Cluster) -> None:
     leader = cluster.primary()
     assert leader is not None
@@ -163,6 +180,10 @@ def test_what_is_no_node_or_link_is_refused(cluster: Cluster) -> None:
         cluster.address(-1)
     with pytest.raises(ValueError, match="no link to itself"):
         cluster.cut(1, 1)
+    with pytest.raises(ValueError, match="no link to itself"):
+        cluster.heal(1, 1)
+    with pytest.raises(ConfigError, match="replica 7"):
+        cluster.heal(target=7)
 
 
 def test_stop_leaves_no_process_port_or_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
