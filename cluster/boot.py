@@ -166,6 +166,7 @@ def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entrop
         check_identity(
             durable,
             cluster=config.cluster_id,
+            cluster_name=config.cluster_name,
             replica_id=config.replica,
             replica_count=config.replica_count,
             file=paths.directory / "superblock",

@@ -277,12 +277,20 @@ class SnapshotSuperseded(StorageError):
 
 
 class IdentityMismatch(StorageError):
-    """The directory belongs to another member: `field` is cluster, replica_id or replica_count."""
+    """The directory belongs to another member: `field` is cluster, replica_id or replica_count.
 
-    def __init__(self, *, file: Path | str, field: str, found: int, expected: int) -> None:
+    A cluster is stored by its id alone, which is shown as on the replica links; `cluster_name` is the one configured.
+    """
+
+    def __init__(self, *, file: Path | str, field: str, found: int, expected: int, cluster_name: str = "") -> None:
+        if field == "cluster":
+            known = f" ({cluster_name})" if cluster_name else ""
+            what = f"cluster id is {found:032x}, this node is configured with {expected:032x}{known}"
+        else:
+            what = f"{field} is {found}, this node is configured with {expected}"
         super().__init__(
             file=file,
-            what=f"{field} is {found}, this node is configured with {expected}",
+            what=what,
             next_step="use the data directory of this member, or correct the configuration",
         )
         self.field = field

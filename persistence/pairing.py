@@ -55,16 +55,25 @@ def check_pairing(
 
 
 def check_identity(
-    state: VsrState, *, cluster: int, replica_id: int, replica_count: int, file: Path | str = "superblock"
+    state: VsrState,
+    *,
+    cluster: int,
+    replica_id: int,
+    replica_count: int,
+    file: Path | str = "superblock",
+    cluster_name: str = "",
 ) -> Accept | IdentityMismatch:
-    """Whether the directory is this member's: cluster, then replica id, then replica count (S-117, B-012)."""
+    """Whether the directory is this member's: cluster, then replica id, then replica count (S-117, B-012).
+
+    `cluster_name` is what `cluster` is the id of: it is said in a refusal.
+    """
     for field, found, expected in (
         ("cluster", state.cluster, cluster),
         ("replica_id", state.replica_id, replica_id),
         ("replica_count", state.replica_count, replica_count),
     ):
         if found != expected:
-            return IdentityMismatch(file=file, field=field, found=found, expected=expected)
+            return IdentityMismatch(file=file, field=field, found=found, expected=expected, cluster_name=cluster_name)
     return Accept()
 
 

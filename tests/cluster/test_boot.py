@@ -174,8 +174,12 @@ def test_a_superblock_of_another_node_refuses(field: str, value: int) -> None:
     disk.superblock(identity={field: value})
     disk.journal().close()
     reason = refused(disk, status=ExitStatus.BOOT_IDENTITY)
-    configured = {"cluster": CONFIG.cluster_id, "replica_id": 0, "replica_count": 1}[field]
-    assert f"{field} is {value}, this node is configured with {configured}" in reason
+    said = {
+        "cluster": f"cluster id is {value:032x}, this node is configured with {CONFIG.cluster_id:032x} ({CONFIG.cluster_name})",
+        "replica_id": f"replica_id is {value}, this node is configured with 0",
+        "replica_count": f"replica_count is {value}, this node is configured with 1",
+    }
+    assert said[field] in reason
 
 
 def test_a_directory_of_one_replica_under_a_roster_of_three() -> None:

@@ -119,13 +119,13 @@ def test_an_address_in_use_is_refused_with_15(spawn: Spawn, tmp_path: Path) -> N
 
 
 def test_a_foreign_cluster_is_refused_with_14(spawn: Spawn, tmp_path: Path) -> None:
-    """S-117 and BR-53, the cluster name: both values are printed."""
+    """S-117 and BR-53, the cluster name: both ids are printed as on the replica links, and the name that is configured."""
     data = tmp_path / "data"
     fill(spawn, data, ["kept"])
     ended = refused(spawn, data, cluster_name="another")
     assert ended.status == ExitStatus.BOOT_IDENTITY
-    assert str(NodeConfig().cluster_id) in ended.log
-    assert str(NodeConfig(cluster_name="another").cluster_id) in ended.log
+    assert f"cluster id is {NodeConfig().cluster_id:032x}, " in ended.log
+    assert f"configured with {NodeConfig(cluster_name='another').cluster_id:032x} (another); " in ended.log
 
 
 def test_a_one_node_directory_is_refused_by_a_roster_of_three(spawn: Spawn, tmp_path: Path) -> None:
