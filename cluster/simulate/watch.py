@@ -21,7 +21,7 @@ from levrier.actors.metadata.actor import MetadataActor
 from levrier.actors.runtime import SteppedRuntime
 from levrier.actors.runtime.stepped_node import Seat, SteppedNode
 from levrier.cluster.boot import Booted
-from levrier.cluster.simulate.checkers import CAPTURE_EVERY, EncodedState, LiveReplica
+from levrier.cluster.simulate.checkers import CAPTURE_EVERY, EncodedState, LiveReplica, operation_name
 from levrier.wire.acknowledgement import Frontier
 from levrier.wire.prepare import Prepare
 
@@ -259,7 +259,9 @@ class Watch:
         if op > self.highest:
             self.highest = op
             self.counts.commits += 1
-            self._trace.tell(seat.node.name, f"is the first to apply op {op} (operation {message.header.operation})")
+            self._trace.tell(
+                seat.node.name, f"is the first to apply op {op} ({operation_name(message.header.operation)})"
+            )
 
     def _on_installed(self, seat: Seat, message: consensus.Installed) -> None:
         life = self._lives[seat.node.name]

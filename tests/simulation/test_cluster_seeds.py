@@ -73,6 +73,9 @@ def test_without_faults_everything_is_answered_in_the_first_view() -> None:
     assert verdict.rule is None, told(verdict)
     assert verdict.operations >= 300
     assert verdict.counts.crashes == verdict.counts.view_changes == 0
+    applied = [event.rpartition("(")[2] for event in verdict.events if "is the first to apply op" in event]
+    assert {"bootstrap_root)", "register)", "create_stream)"} <= set(applied)
+    assert not any("operation" in name for name in applied)
 
 
 def test_one_seed_is_one_story_under_every_hash_seed() -> None:

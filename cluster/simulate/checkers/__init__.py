@@ -38,7 +38,7 @@ from levrier.cluster.simulate.checkers.history import History
 from levrier.cluster.simulate.checkers.housekeeping import Duties, Housekeeping
 from levrier.cluster.simulate.checkers.invariants import InvariantChecker, LiveReplica
 from levrier.cluster.simulate.checkers.states import CAPTURE_EVERY, EncodedState, StateChecker
-from levrier.cluster.simulate.checkers.violation import Rule, Violation
+from levrier.cluster.simulate.checkers.violation import Rule, Violation, operation_name
 
 __all__ = [
     "CAPTURE_EVERY",
@@ -54,4 +54,5 @@ __all__ = [
     "Rule",
     "StateChecker",
     "Violation",
+    "operation_name",
 ]

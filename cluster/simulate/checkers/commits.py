@@ -12,7 +12,7 @@ from typing import Final
 from levrier.cluster.simulate.checkers.model.machine import Model, Step
 from levrier.cluster.simulate.checkers.model.steps import step_of
 from levrier.cluster.simulate.checkers.sessions import Sessions
-from levrier.cluster.simulate.checkers.violation import Rule, Violation
+from levrier.cluster.simulate.checkers.violation import Rule, Violation, operation_name
 from levrier.wire.errors import WireError
 from levrier.wire.framing import HEADER_SIZE
 from levrier.wire.headers import PrepareHeader, ReplyHeader
@@ -230,4 +230,4 @@ def shown(frame: bytes) -> str:
 
 
 def _named(header: PrepareHeader) -> str:
-    return f"operation {header.operation} of client {header.client:#x}, request {header.request}"
+    return f"{operation_name(header.operation)} of client {header.client:#x}, request {header.request}"

@@ -11,7 +11,7 @@ from blake3 import blake3
 
 from levrier.cluster.simulate.checkers.commits import CommitObserver, Committed, shown
 from levrier.cluster.simulate.checkers.reading import ReadCheck
-from levrier.cluster.simulate.checkers.violation import Rule, Violation
+from levrier.cluster.simulate.checkers.violation import Rule, Violation, operation_name
 from levrier.wire.codes import RESULT_FRAMED, Command, ErrorCode, Operation
 from levrier.wire.errors import WireError
 from levrier.wire.framing import COMMAND_OFFSET, HEADER_SIZE
@@ -191,7 +191,7 @@ class History:
         op = self._observer.sessions.executed(client, header.request)
         entry = None if op is None else self._observer.at(op)
         if entry is not None and entry.header.request_checksum == header.request_checksum:
-            raise Violation(rule, f"{where}, but op {op} is exactly that (operation {entry.header.operation})")
+            raise Violation(rule, f"{where}, but op {op} is exactly that ({operation_name(entry.header.operation)})")
 
     def _check_watermark(self, client: int, header: ReplyHeader, where: str) -> None:
         watermark = self._observer.sessions.watermark(client)

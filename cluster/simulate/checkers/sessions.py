@@ -7,7 +7,7 @@ until the client logs out. Nothing is ever evicted here, so a run has fewer clie
 from dataclasses import dataclass
 from typing import Final
 
-from levrier.cluster.simulate.checkers.violation import Rule, Violation
+from levrier.cluster.simulate.checkers.violation import Rule, Violation, operation_name
 from levrier.wire.codes import Operation
 from levrier.wire.headers import U64_MAX, PrepareHeader
 
@@ -84,8 +84,8 @@ class Sessions:
             found = "below" if before is None else f"executed as op {before} already, not above"
             raise Violation(
                 Rule.EXACTLY_ONCE,
-                f"op {header.op} executes request {header.request} of client {header.client:#x} (operation "
-                f"{header.operation}), which is {found} its watermark {session.watermark}",
+                f"op {header.op} executes request {header.request} of client {header.client:#x} "
+                f"({operation_name(header.operation)}), which is {found} its watermark {session.watermark}",
             )
         session.watermark = header.request
         session.executed[header.request] = header.op

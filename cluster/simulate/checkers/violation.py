@@ -1,6 +1,11 @@
-"""What a checker raises, and the names of the rules."""
+"""What a checker raises, and the names of the rules and of what they are broken by."""
 
 from enum import StrEnum
+from typing import Final
+
+from levrier.wire.codes import Operation
+
+_OPERATIONS: Final = frozenset(Operation)
 
 
 class Rule(StrEnum):
@@ -43,3 +48,8 @@ class Violation(Exception):
         super().__init__(f"{rule}: {text}")
         self.rule = rule
         self.text = text
+
+
+def operation_name(operation: int) -> str:
+    """An operation as a person reads it; a number that stands for none is called by itself."""
+    return Operation(operation).name.lower() if operation in _OPERATIONS else f"operation {operation}"

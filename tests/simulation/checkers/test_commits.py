@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from levrier.cluster.simulate.checkers import Rule, Violation
+from levrier.cluster.simulate.checkers import Rule, Violation, operation_name
 from levrier.wire.codes import Operation
 from levrier.wire.headers import PrepareHeader
 from levrier.wire.prepare import Prepare, restamp_view
@@ -224,3 +224,9 @@ def test_an_op_of_the_node_itself_has_no_session(watched: Watched, story: Story)
         story.commit(Operation.CREATE_STREAM, body, client=0, request=0)
     watched.tell()
     assert watched.observer.highest == story.op
+
+
+def test_operations_are_called_by_their_names() -> None:
+    assert operation_name(Operation.CREATE_STREAM) == "create_stream"
+    assert operation_name(int(Operation.REGISTER)) == "register"
+    assert operation_name(77) == "operation 77"
