@@ -12,12 +12,14 @@ from typing import Any
 
 from blake3 import blake3
 
+from levrier.actors.consensus.timeouts import TICK_MILLISECONDS
 from levrier.actors.plugins import Plugin
 from levrier.actors.plugins.actor import PLUGIN_HOST, actor_name
 from levrier.actors.plugins.builtin import BUILTIN
 from levrier.actors.plugins.limits import INTERVAL_MILLISECONDS_MIN
 from levrier.actors.plugins.report import Found
 from levrier.cluster.address import Address
+from levrier.cluster.config_values import duration
 from levrier.cluster.refused import ConfigError
 from levrier.wire.framing import FRAME_SIZE_MAX
 
@@ -34,6 +36,8 @@ HEARTBEAT_TICKS_MIN = 200
 """Four heartbeats of 500 ms: losing one or two of them is no reason to elect (wire 6.3)."""
 
 VIEW_CHANGE_TICKS_MIN = 50
+REPAIR_RETRY_TICKS_MIN = 1
+ACKNOWLEDGEMENT_INTERVAL_MILLISECONDS_MIN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +125,11 @@ class LinkSecurity:
         given = [path is not None for path in (self.certificate, self.key, self.authority)]
         if any(given) and not all(given):
             raise ConfigError("cluster.tls: cert_file, key_file and ca_file belong together: give all three")
+
+
+def _check_duration(name: str, milliseconds: int, least: int) -> None:
+    if milliseconds < least:
+        raise ConfigError(f"{name} is {duration(1_000 * milliseconds)}: at least {duration(1_000 * least)}")
 
 
 ONE_LOOP = (
@@ -235,17 +244,24 @@ class NodeConfig:
             if len(self.members) != self.replica_count:
                 raise ConfigError(f"{len(self.members)} nodes are listed and replica_count is {self.replica_count}")
             check_roster(self.members)
-        for name, ticks, least in (
-            ("heartbeat_timeout", self.heartbeat_ticks, HEARTBEAT_TICKS_MIN),
-            ("view_change_timeout", self.view_change_ticks, VIEW_CHANGE_TICKS_MIN),
-            ("repair_retry", self.repair_retry_ticks, 1),
-            ("view_probe_attempts_max", self.view_probe_attempts_max, 1),
-            ("acknowledgements.interval", self.acknowledgement_interval_milliseconds, 10),
-            ("digest_interval", self.digest_interval, 1),
+        for name, count in (
+            ("view_probe_attempts_max", self.view_probe_attempts_max),
+            ("digest_interval", self.digest_interval),
         ):
-            if ticks < least:
-                raise ConfigError(f"{name} {ticks}: {least} or more are allowed")
+            if count < 1:
+                raise ConfigError(f"{name} {count}: 1 or more are allowed")
+        self._check_durations()
         self._check_plugins()
+
+    def _check_durations(self) -> None:
+        interval = self.acknowledgement_interval_milliseconds
+        for name, ticks, least in (
+            ("cluster.heartbeat_timeout", self.heartbeat_ticks, HEARTBEAT_TICKS_MIN),
+            ("cluster.view_change_timeout", self.view_change_ticks, VIEW_CHANGE_TICKS_MIN),
+            ("metadata.repair_retry", self.repair_retry_ticks, REPAIR_RETRY_TICKS_MIN),
+        ):
+            _check_duration(name, TICK_MILLISECONDS * ticks, TICK_MILLISECONDS * least)
+        _check_duration("acknowledgements.interval", interval, ACKNOWLEDGEMENT_INTERVAL_MILLISECONDS_MIN)
 
     def _check_plugins(self) -> None:
         names = [setup.name for setup in self.plugins]

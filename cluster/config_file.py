@@ -26,15 +26,25 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+from levrier.actors.consensus.timeouts import TICK_MILLISECONDS
 from levrier.actors.plugins.report import Found
 from levrier.cluster.address import Address
-from levrier.cluster.config import JOURNAL_APART, LinkSecurity, Member, NodeConfig, PluginSetup
-from levrier.cluster.config_values import Kind, Schema, micros, size, typed
+from levrier.cluster.config import (
+    ACKNOWLEDGEMENT_INTERVAL_MILLISECONDS_MIN,
+    HEARTBEAT_TICKS_MIN,
+    JOURNAL_APART,
+    REPAIR_RETRY_TICKS_MIN,
+    VIEW_CHANGE_TICKS_MIN,
+    LinkSecurity,
+    Member,
+    NodeConfig,
+    PluginSetup,
+)
+from levrier.cluster.config_values import Kind, Schema, at_least, size, typed
 from levrier.cluster.plugins import Installed, installed, refuse_broken, setups
 from levrier.cluster.refused import ConfigError
 
 ENVIRONMENT_PREFIX: Final = "LEVRIER_"
-TICK_MILLISECONDS: Final = 10
 _OF_COMMANDS: Final = frozenset({"CONNECT", "USERNAME", "PASSWORD", "TOKEN", "NEW_PASSWORD", "CURRENT_PASSWORD"})
 """What commands that ask a node take from the environment, also as `..._FILE`: nothing of a node's configuration."""
 
@@ -306,11 +316,39 @@ def _as_in_a_file(text: str) -> object:
 # Values.
 
 
-def _ticks(table: Mapping[str, Any], key: str, default: int) -> int:
-    text = table.get(key)
-    if text is None:
-        return default
-    return -(-micros(text, key) // (TICK_MILLISECONDS * 1_000))
+def _ticks(settings: Mapping[str, Any], name: str, default: int, *, least: int) -> int:
+    """The duration of that dotted name, in ticks, rounded up."""
+    tick = TICK_MILLISECONDS * 1_000
+    return _duration(settings, name, default, unit=tick, least=least * tick)
+
+
+def _duration(settings: Mapping[str, Any], name: str, default: int, *, unit: int, least: int) -> int:
+    """The duration of that dotted name in `unit` microseconds, rounded up; `least` is in microseconds."""
+    table, _, key = name.partition(".")
+    text = settings.get(table, {}).get(key)
+    return default if text is None else -(-at_least(text, name, least) // unit)
+
+
+def _durations(settings: Mapping[str, Any], default: NodeConfig) -> dict[str, Any]:
+    """The fields that are durations. What is too short is refused as it was written."""
+    return {
+        "heartbeat_ticks": _ticks(
+            settings, "cluster.heartbeat_timeout", default.heartbeat_ticks, least=HEARTBEAT_TICKS_MIN
+        ),
+        "view_change_ticks": _ticks(
+            settings, "cluster.view_change_timeout", default.view_change_ticks, least=VIEW_CHANGE_TICKS_MIN
+        ),
+        "repair_retry_ticks": _ticks(
+            settings, "metadata.repair_retry", default.repair_retry_ticks, least=REPAIR_RETRY_TICKS_MIN
+        ),
+        "acknowledgement_interval_milliseconds": _duration(
+            settings,
+            "acknowledgements.interval",
+            default.acknowledgement_interval_milliseconds,
+            unit=1_000,
+            least=1_000 * ACKNOWLEDGEMENT_INTERVAL_MILLISECONDS_MIN,
+        ),
+    }
 
 
 def _retains(table: Mapping[str, Any]) -> bool:
@@ -318,11 +356,6 @@ def _retains(table: Mapping[str, Any]) -> bool:
     if retain not in ("nothing", "history"):
         raise ConfigError(f'acknowledgements.retain {retain!r}: "history" or "nothing" is expected')
     return bool(retain == "history")
-
-
-def _milliseconds(table: Mapping[str, Any], key: str, default: int) -> int:
-    text = table.get(key)
-    return default if text is None else -(-micros(text, key) // 1_000)
 
 
 def _node(settings: Mapping[str, Any], replica: int | None, found: Installed) -> FileConfig:
@@ -351,13 +384,8 @@ def _node(settings: Mapping[str, Any], replica: int | None, found: Installed) ->
         max_tokens_per_user=settings.get("personal_access_token", {}).get(
             "max_tokens_per_user", default.max_tokens_per_user
         ),
-        heartbeat_ticks=_ticks(cluster, "heartbeat_timeout", default.heartbeat_ticks),
-        view_change_ticks=_ticks(cluster, "view_change_timeout", default.view_change_ticks),
         view_probe_attempts_max=cluster.get("view_probe_attempts_max", default.view_probe_attempts_max),
-        repair_retry_ticks=_ticks(metadata, "repair_retry", default.repair_retry_ticks),
-        acknowledgement_interval_milliseconds=_milliseconds(
-            acknowledgements, "interval", default.acknowledgement_interval_milliseconds
-        ),
+        **_durations(settings, default),
         retain_history=_retains(acknowledgements),
         archive_limit=size(acknowledgements["archive_limit"], "archive_limit")
         if "archive_limit" in acknowledgements

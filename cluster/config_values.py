@@ -59,6 +59,24 @@ def micros(text: str, name: str) -> int:
     return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
 
 
+def at_least(text: str, name: str, least: int) -> int:
+    """A duration of `least` microseconds or more, in microseconds. Raises `ConfigError`, which says both as a person does."""
+    found = micros(text, name)
+    if found < least:
+        raise ConfigError(f"{name} is {text.strip()}: at least {duration(least)}")
+    return found
+
+
+def duration(micros: int) -> str:
+    """A duration in the largest unit in which it is a whole number."""
+    unit = max(
+        (unit for unit in _UNITS if micros % _UNITS[unit] == 0 and micros >= _UNITS[unit]),
+        key=_UNITS.__getitem__,
+        default="s",
+    )
+    return f"{micros // _UNITS[unit]} {unit}"
+
+
 def size(text: str, name: str) -> int:
     """A size in bytes. Raises `ConfigError`."""
     found = _SIZE.fullmatch(text.strip())

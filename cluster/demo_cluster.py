@@ -71,13 +71,13 @@ class ClusterOutcome(Outcome):
 
 
 async def run_cluster_demo(
-    folder: Path, *, nodes: int, operations: int, kills: int, heartbeat: str, tell: Tell
+    folder: Path, plan: ClusterPlan, *, operations: int, kills: int, tell: Tell
 ) -> ClusterOutcome:
     """Write at least `operations` streams before and after each of `kills` kills. Raises `DemoFailed`, `NodeDidNotStart`."""
-    cluster = LocalCluster(folder, ClusterPlan(name="demo", count=nodes, heartbeat=heartbeat))
+    cluster = LocalCluster(folder, plan)
     kind = clients()
     written = Written()
-    outcome = ClusterOutcome(client=kind.name, nodes=nodes)
+    outcome = ClusterOutcome(client=kind.name, nodes=plan.count)
     await asyncio.to_thread(cluster.start)
     try:
         async with ClusterWatch(cluster.addresses, login=as_user(USER, USER), deadline_seconds=ASK_SECONDS) as watch:

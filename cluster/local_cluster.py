@@ -18,6 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
+from levrier.actors.consensus.timeouts import TICK_MILLISECONDS
+from levrier.cluster.config import HEARTBEAT_TICKS_MIN
+from levrier.cluster.config_values import at_least
 from levrier.cluster.links import HOST, Links
 from levrier.cluster.process import NodeProcess
 from levrier.cluster.refused import ConfigError
@@ -66,6 +69,7 @@ class ClusterPlan:
     def __post_init__(self) -> None:
         if not 1 <= self.count <= NODES_MAX:
             raise ConfigError(f"{self.count} nodes: 1 to {NODES_MAX} are allowed")
+        at_least(self.heartbeat, "heartbeat", 1_000 * TICK_MILLISECONDS * HEARTBEAT_TICKS_MIN)
         if self.base_port is not None:
             last = self.base_port + PORTS_PER_NODE * (self.count - 1) + _REPLICA
             if self.base_port < 1 or last > 65_535:

@@ -14,7 +14,7 @@ from rich.text import Text
 from levrier.cluster.cli.output import CommandFailed, Exit, print_json, print_record, say
 from levrier.cluster.demo import run_demo
 from levrier.cluster.demo_cluster import ClusterOutcome, Round, Step, run_cluster_demo
-from levrier.cluster.local_cluster import HEARTBEAT
+from levrier.cluster.local_cluster import HEARTBEAT, ClusterPlan
 
 _STYLES: Final = {
     Step.PREPARED: ("●", "cyan"),
@@ -61,6 +61,7 @@ def demo(
     """
     if nodes == 2:
         raise CommandFailed("--nodes 2: two nodes need each other, none may be killed; take 3", Exit.COULD_NOT_ASK)
+    plan = ClusterPlan(name="demo", count=nodes, heartbeat=heartbeat)  # Refuses before anything is made or said.
     with tempfile.TemporaryDirectory(prefix="levrier-demo-") as folder:
         if nodes == 1:
             outcome = asyncio.run(run_demo(Path(folder), operations=operations, kills=kills or 3, tell=say))
@@ -70,14 +71,7 @@ def demo(
             return
         narrator = Narrator(nodes)
         found = asyncio.run(
-            run_cluster_demo(
-                Path(folder),
-                nodes=nodes,
-                operations=operations,
-                kills=kills or 1,
-                heartbeat=heartbeat,
-                tell=narrator.tell,
-            )
+            run_cluster_demo(Path(folder), plan, operations=operations, kills=kills or 1, tell=narrator.tell)
         )
     narrator.end(found)
     if as_json:

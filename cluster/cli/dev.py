@@ -59,9 +59,9 @@ def dev(
 
     `levrier dev --nodes 5 --data ./dev --base-port 7000`
     """
+    plan = ClusterPlan(name="dev", count=nodes, base_port=base_port, heartbeat=heartbeat)
     root = data if data is not None else Path(tempfile.mkdtemp(prefix="levrier-dev-"))
     try:
-        plan = ClusterPlan(name="dev", count=nodes, base_port=base_port, heartbeat=heartbeat)
         cluster = DevCluster(root, plan)
         try:
             _run(cluster)

@@ -4,8 +4,8 @@ import statistics
 
 import pytest
 
+from levrier.actors.consensus.timeouts import TICK_MILLISECONDS
 from levrier.cluster.config import NodeConfig
-from levrier.cluster.config_file import TICK_MILLISECONDS
 from tests.cluster.failover_gap import measure
 
 pytestmark = [pytest.mark.process, pytest.mark.long]

@@ -29,6 +29,15 @@ def test_a_plan_that_cannot_be_is_refused(count: int, base_port: int | None, com
         ClusterPlan(count=count, base_port=base_port)
 
 
+@pytest.mark.parametrize(
+    ("heartbeat", "complaint"),
+    [("10ms", "^heartbeat is 10ms: at least 2 s$"), ("soon", "^heartbeat 'soon': a duration such as")],
+)
+def test_a_heartbeat_that_no_node_accepts_is_refused_before_a_node_starts(heartbeat: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        ClusterPlan(heartbeat=heartbeat)
+
+
 def test_the_configuration_is_one_that_a_node_reads(tmp_path: Path) -> None:
     plan = ClusterPlan(
         name="mine",

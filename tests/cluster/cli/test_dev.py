@@ -165,6 +165,18 @@ def test_a_port_that_is_taken_is_named_before_anything_starts(data: Path) -> Non
     DevCluster(data, ClusterPlan(count=1)).close()
 
 
+@pytest.mark.parametrize("command", ["dev", "demo"])
+def test_a_heartbeat_that_no_node_accepts_is_misuse(
+    levrier: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Said as it was given, before a file is made or a process started."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ran = levrier(command, "--heartbeat", "10ms")
+    assert ran.status == 2
+    assert ran.complaint == "heartbeat is 10ms: at least 2 s"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_more_ports_than_there_are_is_misuse(levrier: CommandLine) -> None:
     ran = levrier("dev", "--base-port", "65530")
     assert ran.status == 2
