@@ -24,7 +24,14 @@ from levrier.cluster.refused import Refused
 from levrier.persistence.acknowledgement_store import AcknowledgementStore
 from levrier.persistence.archive import Archive
 from levrier.persistence.data_dir import DataDirectory, GroupPaths
-from levrier.persistence.errors import DirectoryInUse, IdentityMismatch, JournalMissing, NotADirectory, StorageError
+from levrier.persistence.errors import (
+    DirectoryInUse,
+    DirectoryUnusable,
+    IdentityMismatch,
+    JournalMissing,
+    NotADirectory,
+    StorageError,
+)
 from levrier.persistence.journal import PrepareJournal
 from levrier.persistence.journal_scan import scan
 from levrier.persistence.pairing import NO_SNAPSHOT, Accept, Pairing, check_identity, check_pairing, check_presence
@@ -126,16 +133,10 @@ def boot(config: NodeConfig, *, storage: Storage, entropy: Entropy, hashing: Has
 
     `hashing` makes the hash of the first user's password; a simulation has a faster one.
     """
-    try:
+    with _refusing():
         if not storage.exists(config.data):
             _root_of(config)  # Refuses before there is a directory to clear away.
         directory = DataDirectory.open(storage, config.data)
-    except DirectoryInUse as error:
-        raise BootRefused(str(error), ExitStatus.IN_USE) from error
-    except NotADirectory as error:
-        raise BootRefused(f"data directory {error}", ExitStatus.MISUSED) from error
-    except StorageError as error:
-        raise BootRefused(str(error), ExitStatus.BOOT_DAMAGED) from error
     try:
         return _boot(config, directory, storage, entropy, hashing)
     except IdentityMismatch as error:
@@ -147,6 +148,25 @@ def boot(config: NodeConfig, *, storage: Storage, entropy: Entropy, hashing: Has
     except BaseException:
         directory.close()
         raise
+
+
+def refuse_directory_in_use(config: NodeConfig, storage: Storage) -> None:
+    """For a look before the ports are taken: whoever runs on the directory has them too, and can be named."""
+    with _refusing():
+        DataDirectory.check_unused(storage, config.data)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """What keeps a node from having its directory, with its exit status."""
+    try:
+        yield
+    except DirectoryInUse as error:
+        raise BootRefused(str(error), ExitStatus.IN_USE) from error
+    except (NotADirectory, DirectoryUnusable) as error:
+        raise BootRefused(f"data directory {error}", ExitStatus.MISUSED) from error
+    except StorageError as error:
+        raise BootRefused(str(error), ExitStatus.BOOT_DAMAGED) from error
 
 
 def _boot(config: NodeConfig, directory: DataDirectory, storage: Storage, entropy: Entropy, hashing: Hashing) -> Booted:

@@ -100,10 +100,8 @@ def hold(cluster: LocalCluster) -> Lock:
 def _check_unused(storage: DiskStorage, cluster: LocalCluster, replica: int) -> None:
     """A node outlives a parent that was killed with -9."""
     directory = cluster.directory(replica)
-    if not storage.exists(directory):
-        return
     try:
-        storage.lock(DataDirectory.lock_path(directory)).close()
+        DataDirectory.check_unused(storage, directory)
     except DirectoryInUse as error:
         raise DevRefused(
             f"{directory}: a node of an earlier levrier dev still runs there, process {error.pid}; "

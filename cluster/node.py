@@ -12,6 +12,7 @@ With the log in a thread of its own (`JOURNAL_APART`) there are two hops: Append
 configuration's `arrangement`; mailboxes, order and isolation are the same in every one.
 """
 
+import errno
 import os
 import resource
 import ssl
@@ -45,7 +46,7 @@ from levrier.actors.plugins.report import PluginBoard
 from levrier.actors.runtime import ExitStatus, FatalReason, Recipient, Runtime, ThreadedRuntime
 from levrier.actors.superblock.actor import SuperblockActor
 from levrier.cluster.address import Address
-from levrier.cluster.boot import Booted, BootRefused, boot
+from levrier.cluster.boot import Booted, BootRefused, boot, refuse_directory_in_use
 from levrier.cluster.config import METADATA_GROUP, NodeConfig
 from levrier.cluster.figures import ProcessFigures, diagnostic_files
 from levrier.cluster.membership import (
@@ -254,6 +255,7 @@ class Node:
         disk = DiskStorage() if storage is None else storage
         self._links: ReplicaTcpTransport | None = None
         try:
+            refuse_directory_in_use(config, disk)
             self._transport = self._listen(config.listen, client_tls)
             try:
                 if config.replica_count > 1:
@@ -310,14 +312,15 @@ class Node:
             return TcpTransport(loop=self._runtime.loop, host=address.host, port=address.port, tls=tls)
         except OSError as error:
             raise BootRefused(
-                f"cannot listen on {address}: {_bind_reason(error)}; {self._way_out()}", ExitStatus.IN_USE
+                f"cannot listen on {address}: {_bind_reason(error)}; {self._way_out(error)}", ExitStatus.IN_USE
             ) from error
 
-    def _way_out(self) -> str:
+    def _way_out(self, error: OSError) -> str:
+        replica = self.config.replica
+        if self.config.replica_count > 1 and error.errno == errno.EADDRINUSE:
+            return f"end what listens there, or give replica {replica} another port in cluster.nodes, on every node"
         if self.config.replica_count > 1:
-            return (
-                f"name an address of this machine in cluster.nodes for replica {self.config.replica}, or with --listen"
-            )
+            return f"name an address of this machine in cluster.nodes for replica {replica}, or with --listen"
         return "choose another --listen, or port 0 for a free one"
 
     def _listen_for_replicas(self) -> ReplicaTcpTransport:

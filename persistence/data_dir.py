@@ -65,6 +65,11 @@ class DataDirectory:
         return root / "node.lock"
 
     @classmethod
+    def check_unused(cls, storage: Storage, path: Path) -> None:
+        """Raises `DirectoryInUse` if a node runs on `path`. Touches nothing."""
+        storage.check_unlocked(cls.lock_path(path))
+
+    @classmethod
     def open(cls, storage: Storage, path: Path) -> DataDirectory:
         """Create what is missing and lock it. Raises `DirectoryInUse` naming the process that holds it.
 

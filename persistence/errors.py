@@ -49,6 +49,18 @@ class FileMissing(IoFailed):
         super().__init__(file=file, call=call, error=errno.ENOENT)
 
 
+class DirectoryUnusable(StorageError):
+    """A directory that cannot be made there or written to: not for its disk's sake, but for its place. `reason` is the system's."""
+
+    def __init__(self, *, file: Path | str, reason: str) -> None:
+        super().__init__(
+            file=file,
+            what=f"cannot be made or written to ({reason})",
+            next_step="name a directory that this user may make and write to",
+        )
+        self.reason = reason
+
+
 class NotADirectory(StorageError):
     """Where a directory is wanted stands a file, at the path or above it."""
 

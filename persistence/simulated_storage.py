@@ -224,6 +224,10 @@ class SimulatedStorage:
         self._locks[path] = lock
         return lock
 
+    def check_unlocked(self, path: Path) -> None:
+        if path in self._locks:
+            raise DirectoryInUse(file=path, pid=None)
+
     def free_space(self, path: Path) -> int:
         self._enter("statvfs", path)
         capacity = self.faults.capacity

@@ -14,12 +14,16 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from levrier.persistence.errors import DirectoryInUse, FileMissing, IoFailed, NotADirectory
+from levrier.persistence.errors import DirectoryInUse, DirectoryUnusable, FileMissing, IoFailed, NotADirectory
 
 Data = bytes | bytearray | memoryview
 
 READ_SIZE_MAX = 0x7FFF_F000
 """What one `pread` or `pwrite` of Linux transfers at most, in bytes."""
+
+
+_OF_THE_PLACE = frozenset({errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP})
+"""Why a directory cannot be made or written to, whatever state its disk is in."""
 
 
 class Lock(Protocol):
@@ -64,7 +68,10 @@ class Storage(Protocol):
     """A file system, as far as levrier uses one."""
 
     def make_directory(self, path: Path) -> None:
-        """Create `path` and its parents, durably; nothing happens if it exists. `NotADirectory` if a file is in the way."""
+        """Create `path` and its parents, durably; nothing happens if it exists.
+
+        `NotADirectory` if a file is in the way, `DirectoryUnusable` if none can be made there.
+        """
         ...
 
     def exists(self, path: Path) -> bool: ...
@@ -102,12 +109,29 @@ class Storage(Protocol):
         ...
 
     def lock(self, path: Path) -> Lock:
-        """Take the lock file `path` for this process; `DirectoryInUse` if somebody holds it."""
+        """Take the lock file `path` for this process; `DirectoryInUse` if somebody holds it.
+
+        `DirectoryUnusable` if this process may not write there.
+        """
+        ...
+
+    def check_unlocked(self, path: Path) -> None:
+        """`DirectoryInUse` if somebody holds the lock file `path`, which is left as it is and need not be there.
+
+        A process of another machine or container is not seen: only taking the lock is proof.
+        """
         ...
 
     def free_space(self, path: Path) -> int:
         """Bytes that may still be written on the disk that holds `path`."""
         ...
+
+
+def _unusable(path: Path, call: str, error: OSError) -> DirectoryUnusable | IoFailed:
+    """What to say of a directory that could not be made, or not written to."""
+    if error.errno in _OF_THE_PLACE:
+        return DirectoryUnusable(file=path, reason=os.strerror(error.errno or 0))
+    return _failed(path, call, error)
 
 
 def _failed(path: Path, call: str, error: OSError) -> IoFailed:
@@ -210,6 +234,22 @@ class DiskLock:
         os.close(descriptor)
 
 
+def _owner(descriptor: int) -> int | None:
+    """The process that a lock file names."""
+    text = os.pread(descriptor, 32, 0).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 class DiskStorage:
     """The real disk."""
 
@@ -227,7 +267,7 @@ class DiskStorage:
         except (FileExistsError, NotADirectoryError) as error:
             raise NotADirectory(file=path) from error
         except OSError as error:
-            raise _failed(path, "mkdir", error) from error
+            raise _unusable(path, "mkdir", error) from error
 
     def exists(self, path: Path) -> bool:
         try:
@@ -293,19 +333,38 @@ class DiskStorage:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise _failed(path, "open", error) from error
+            raise _unusable(path, "open", error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         except BlockingIOError as error:
-            text = os.pread(descriptor, 32, 0).strip()
+            pid = _owner(descriptor)
             os.close(descriptor)
-            raise DirectoryInUse(file=path, pid=int(text) if text.isdigit() else None) from error
+            raise DirectoryInUse(file=path, pid=pid) from error
         except OSError as error:
             os.close(descriptor)
             raise _failed(path, "lock", error) from error
         return DiskLock(descriptor)
+
+    def check_unlocked(self, path: Path) -> None:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise _unusable(path, "open", error) from error
+        try:
+            pid = _owner(descriptor)
+            if pid is not None and not _is_there(pid):
+                return  # Whoever starts a node in this moment is not in the way of a look.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DirectoryInUse(file=path, pid=pid) from error
+        except OSError as error:
+            raise _failed(path, "lock", error) from error
+        finally:
+            os.close(descriptor)
 
     def free_space(self, path: Path) -> int:
         try:

@@ -17,7 +17,7 @@ from levrier.cluster.cli.output import CommandFailed, Exit, say
 from levrier.cluster.client import ClientError, Disconnected
 from levrier.cluster.refused import Refused
 from levrier.cluster.version import VERSION
-from levrier.persistence.errors import DirectoryInUse, StorageError
+from levrier.persistence.errors import DirectoryInUse, DirectoryUnusable, NotADirectory, StorageError
 from levrier.wire.errors import WireError
 
 
@@ -120,6 +120,8 @@ def command_line(wanted: str = "") -> typer.Typer:
 
 _STATUSES: Final[tuple[tuple[type[Exception], Exit], ...]] = (
     (DirectoryInUse, Exit.COULD_NOT_ASK),
+    (DirectoryUnusable, Exit.COULD_NOT_ASK),
+    (NotADirectory, Exit.COULD_NOT_ASK),
     (Disconnected, Exit.COULD_NOT_ASK),
     (WireError, Exit.COULD_NOT_ASK),
     (ClientError, Exit.BAD),

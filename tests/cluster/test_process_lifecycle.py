@@ -107,6 +107,18 @@ def test_a_directory_in_use_is_refused_with_15(spawn: Spawn, tmp_path: Path) -> 
             assert client.query(CommandCode.PING) == b""
 
 
+def test_a_node_that_is_started_twice_by_one_command_line_hears_of_the_first(spawn: Spawn, tmp_path: Path) -> None:
+    """Not of its port, which the first one has too: another port would be the wrong advice."""
+    data = tmp_path / "data"
+    with spawn(data).ready() as node:
+        second = spawn(data, listen=node.address)
+        with pytest.raises(NotReady):
+            second.ready()
+        ended = second.wait()
+        assert ended.status == ExitStatus.IN_USE
+        assert f"held by process {node.popen.pid}; stop it or use another data directory" in ended.log
+
+
 def test_an_address_in_use_is_refused_with_15(spawn: Spawn, tmp_path: Path) -> None:
     with spawn(tmp_path / "first").ready() as node:
         other = spawn(tmp_path / "second", listen=node.address)
@@ -144,6 +156,12 @@ def test_a_file_in_the_place_of_the_directory_is_named(spawn: Spawn, tmp_path: P
     assert ended.status == ExitStatus.MISUSED
     assert f"data directory {tmp_path / path}: is a file or lies below one" in ended.log
     assert (tmp_path / "file").read_bytes() == b"mine"
+
+
+def test_a_directory_that_cannot_be_made_is_named(spawn: Spawn) -> None:
+    ended = refused(spawn, Path("/proc/nope"))
+    assert ended.status == ExitStatus.MISUSED
+    assert "data directory /proc/nope: cannot be made or written to (" in ended.log
 
 
 def test_nothing_of_a_blank_cluster_is_written_without_a_root_password(spawn: Spawn, tmp_path: Path) -> None:

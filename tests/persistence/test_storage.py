@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from levrier.persistence.errors import DirectoryInUse, FileMissing, IoFailed, NotADirectory
+from levrier.persistence.errors import DirectoryInUse, DirectoryUnusable, FileMissing, IoFailed, NotADirectory
 from levrier.persistence.simulated_storage import SECTOR_SIZE, Crashed, DiskFaults, SimulatedStorage, Tear
 from levrier.persistence.storage import DiskStorage, Storage
 
@@ -152,6 +152,17 @@ def test_a_lock_is_exclusive_until_closed(storage: Storage, root: Path) -> None:
     storage.lock(root / "lock").close()
 
 
+def test_a_look_at_a_lock_says_who_has_it_and_takes_nothing(storage: Storage, root: Path) -> None:
+    storage.check_unlocked(root / "lock")
+    assert not storage.exists(root / "lock")
+    lock = storage.lock(root / "lock")
+    with pytest.raises(DirectoryInUse, match="lock: held by "):
+        storage.check_unlocked(root / "lock")
+    lock.close()
+    storage.check_unlocked(root / "lock")
+    storage.lock(root / "lock").close()
+
+
 def test_there_is_free_space(storage: Storage, root: Path) -> None:
     assert storage.free_space(root) > 0
 
@@ -169,6 +180,38 @@ def test_a_lock_of_another_process_names_its_pid(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(os.getpid())
     lock.close()
+
+
+def test_a_look_at_a_lock_names_the_process_that_has_it_and_leaves_its_name_there(tmp_path: Path) -> None:
+    path = tmp_path / "node.lock"
+    lock = DiskStorage().lock(path)
+    for _ in range(2):
+        with pytest.raises(DirectoryInUse) as caught:
+            DiskStorage().check_unlocked(path)
+        assert caught.value.pid == os.getpid()
+    lock.close()
+
+
+def test_the_name_of_a_process_that_is_gone_is_no_lock(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    (tmp_path / "node.lock").write_text(f"{gone.pid}\n")
+    DiskStorage().check_unlocked(tmp_path / "node.lock")
+
+
+@pytest.mark.parametrize("path", ["/proc/nope", "/proc/nope/below"])
+def test_a_directory_that_cannot_be_there_is_no_fault_of_the_disk(path: str) -> None:
+    with pytest.raises(
+        DirectoryUnusable, match=r"cannot be made or written to .*; name a directory that this user may"
+    ):
+        DiskStorage().make_directory(Path(path))
+
+
+def test_a_directory_that_cannot_be_written_to_is_no_fault_of_the_disk() -> None:
+    with pytest.raises(
+        DirectoryUnusable, match=r"cannot be made or written to .*; name a directory that this user may"
+    ):
+        DiskStorage().lock(Path("/proc/lock"))
 
 
 def test_a_real_error_of_the_system_is_typed(tmp_path: Path) -> None:

@@ -177,6 +177,13 @@ def test_a_heartbeat_that_no_node_accepts_is_misuse(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_directory_that_cannot_be_there_is_misuse(levrier: CommandLine) -> None:
+    ran = levrier("dev", "--data", "/proc/nope")
+    assert ran.status == 2
+    assert ran.complaint.startswith("/proc/nope: cannot be made or written to (")
+    assert ran.complaint.endswith("; name a directory that this user may make and write to")
+
+
 def test_more_ports_than_there_are_is_misuse(levrier: CommandLine) -> None:
     ran = levrier("dev", "--base-port", "65530")
     assert ran.status == 2
