@@ -11,9 +11,9 @@ from enum import Enum
 from random import Random
 from typing import Final, Protocol
 
-from levrier.actors.bus.simulated_transport import SimulatedClient
 from levrier.actors.runtime import Address
 from levrier.cluster.simulate.checkers import Rule, Violation
+from levrier.cluster.simulate.client_links import ClientConnection, ClientLinks
 from levrier.cluster.simulate.cluster import SimulatedCluster
 from levrier.cluster.simulate.frames import EVICTED, NOT_ACCEPTED, NOT_COMMITTED, code, login_frame, request
 from levrier.cluster.simulate.workload import Wish, Wishes, Workload
@@ -112,7 +112,7 @@ class _Woken:
 class _Arrived:
     """Something happened on this connection."""
 
-    connection: SimulatedClient
+    connection: ClientConnection
 
 
 def draw_habits(random: Random, pace_ms: int) -> Habits:
@@ -141,6 +141,7 @@ class ScriptedClient:
         *,
         number: int,
         cluster: SimulatedCluster,
+        links: ClientLinks,
         random: Random,
         workload: Workload,
         history: History,
@@ -159,6 +160,7 @@ class ScriptedClient:
         """How often it was logged out because it was silent."""
         self.at = 0
         self._cluster = cluster
+        self._links = links
         self._random = random
         self._workload = workload
         self._history = history
@@ -173,7 +175,7 @@ class ScriptedClient:
         self._refusals_open = False
         self._looked = False
         """Whether it asked who leads because this member would not answer, and it has not answered since."""
-        self._connection: SimulatedClient | None = None
+        self._connection: ClientConnection | None = None
         self._sent = b""
         self._sent_number: int | None = None
         """The number of what was sent last, None for a read."""
@@ -306,16 +308,15 @@ class ScriptedClient:
         """Connect and log in there."""
         self._hang_up()
         self.at = replica
-        transport = self._cluster.transports.get(replica)
-        if transport is None:
+        if replica not in self._cluster.transports:
             self._wake_after(self._random.choice((20, 100)))
             return
         if self.wish is None and self._identities < _IDENTITIES_MAX and self._random.random() < self.habits.renews:
             self._client = self._new_identity()
             self._last = None
             self._may_be_member = False
-        connection: SimulatedClient
-        connection = transport.connect(on_event=lambda: self._address.tell(_Arrived(connection)))
+        connection: ClientConnection
+        connection = self._links.connect(self.name, replica, on_event=lambda: self._address.tell(_Arrived(connection)))
         self._connection = connection
         self.doing = Doing.LOGIN
         self._send(login_frame(self._client), 0)

@@ -19,6 +19,7 @@ from levrier.cluster.config import NodeConfig
 from levrier.cluster.simulate.checkers import Rule, Violation
 from levrier.cluster.simulate.chores import CHORES_SECONDS_MAX, Chores
 from levrier.cluster.simulate.client import ScriptedClient
+from levrier.cluster.simulate.client_links import ClientLinks
 from levrier.cluster.simulate.cluster import SimulatedCluster, cluster_config
 from levrier.cluster.simulate.disks import check_bounded, disk_use
 from levrier.cluster.simulate.faults import Fault, FaultPlan, draw_plan
@@ -144,6 +145,12 @@ class Simulation:
             wiped=self.judges.wiped,
             stretch=self.cluster.stretch,
         )
+        self.client_links = ClientLinks(
+            random=Random(f"client-links/{seed}"),
+            cluster=self.cluster,
+            tell=self.trace.tell,
+            rarity=LONG_RARITY if settings.is_long else 1,
+        )
         pace = LONG_PACE_MS if settings.is_long else random.choice(PACES_MS)
         silence = SILENCE_MS * self.cluster.stretch
         self.workload = Workload(
@@ -153,6 +160,7 @@ class Simulation:
             ScriptedClient(
                 number=number,
                 cluster=self.cluster,
+                links=self.client_links,
                 random=Random(f"client/{seed}/{number}"),
                 workload=self.workload,
                 history=self.judges.history,
@@ -202,6 +210,7 @@ class Simulation:
     def _play(self) -> None:
         self.trace.tell("seed", f"{self.seed}: {', '.join(self.plan.chosen) or 'no faults'}")
         self.nemesis.begin()
+        self.client_links.begin(self.plan)
         if self.settings.is_long:
             self._play_long()
         else:
@@ -226,6 +235,7 @@ class Simulation:
             plan = self._draw_plan()
             self.trace.tell("seed", f"goes on with {', '.join(plan.chosen) or 'no faults'}")
             self.nemesis.go_on(plan)
+            self.client_links.begin(plan)
 
     def _ask_for(self, operations: int) -> None:
         """Have the clients do so much more."""
@@ -244,6 +254,7 @@ class Simulation:
         and everybody agrees in the end.
         """
         self.trace.tell("seed", "the faults end")
+        self.client_links.calm()
         if not self.settings.is_long:
             for client in self.clients:
                 client.hurry()
