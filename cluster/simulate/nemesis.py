@@ -42,6 +42,9 @@ MOMENTS: Final = tuple(Moment)
 MACHINE_ODDS: Final = 0.8
 """How often it is the machine that stops and not only the process."""
 
+MISREAD_ODDS: Final = 0.4
+"""How often it is what a disk gives that rots, and not what it holds."""
+
 _HOUR_MICROS: Final = 3_600_000_000
 _DISK_REASONS: Final = frozenset({ExitStatus.LOG_UNRECONCILABLE, ExitStatus.SUPERBLOCK_WEDGED})
 _ROTTING_FILES: Final = ("journal.wal", "journal.wal", "snapshot.bin", "superblock.a", "superblock.b")
@@ -82,6 +85,7 @@ class Nemesis:
         """Who stays away for good, and why, while a core makes progress."""
         self._goal = 0
         self._random = random
+        self._misreads = Random(f"misreads/{cluster.seed}")
         self._plan = plan
         self._cluster = cluster
         self._links = links
@@ -250,12 +254,9 @@ class Nemesis:
             self._cluster.kill(replica)
         self._trace.tell(name, f"{'crashes' if machine else 'is killed'} ({storage.faults.tear.value})")
         self.down.add(replica)
-        delay = (
-            int(self._random.choice((0, 10, 200, 2_000, 8_000)) * self._ease) * self._stretch
-            if after_ms is None
-            else after_ms
-        )
-        self._after(delay, lambda: self.boot(replica))
+        if after_ms is None:
+            after_ms = int(self._random.choice((0, 10, 200, 2_000, 8_000)) * self._ease) * self._stretch
+        self._after(after_ms, lambda: self.boot(replica))
 
     def failed(self, replica: int, reason: FatalReason) -> None:
         """A member ended by itself. `Violation` unless its disk gave it a reason."""
@@ -418,6 +419,9 @@ class Nemesis:
         if not self._may_damage(replica):
             return
         storage = self._cluster.storages[replica]
+        if self._misreads.random() < MISREAD_ODDS:
+            self._misread(replica)
+            return
         path = METADATA / self._random.choice(_ROTTING_FILES)
         content = storage.content(path)
         if content is None:
@@ -432,8 +436,20 @@ class Nemesis:
         storage.flip(path, offset, self._random.randrange(8))
         self._after(self._random.choice((0, 0, 300, 5_000)), lambda: self._look_at(replica))
 
+    def _misread(self, replica: int) -> None:
+        """For a while some of what a disk gives has a wrong bit, to whoever boots from it or repairs others."""
+        faults, length = self._cluster.storages[replica].faults, self._length(Fault.BIT_ROT, 10_000)
+        self._impair(replica)
+        faults.read_flip_probability = self._misreads.choice((0.02, 0.2, 1.0))
+        self._disk_faulty[replica] = True
+        self._tell(
+            replica, f"has a disk that gives a wrong bit in {faults.read_flip_probability:.0%} of reads for {length} ms"
+        )
+        self._mend_disk_after(length, replica)
+        self._after(self._misreads.choice((0, 0, 300, 5_000)), lambda: self._look_at(replica))
+
     def _look_at(self, replica: int) -> None:
-        if replica in self._cluster.booted and self._rotten and self.striking:
+        if replica in self._cluster.booted and self._is_damaged(replica) and self.striking:
             self.crash(replica)
 
     def _wipe(self) -> None:
@@ -526,8 +542,9 @@ class Nemesis:
             storage.faults.failures_tear = self.impaired in (None, replica)
 
     def _is_damaged(self, replica: int) -> bool:
-        """Wrong bits stay until the disk is written anew; only a boot that read everything knows."""
-        return self._rotten and self.impaired == replica
+        """Wrong bits stay until the disk is written anew, only a boot that read everything knows; or they are given again."""
+        misread = self._cluster.storages[replica].faults.read_flip_probability > 0
+        return self.impaired == replica and (self._rotten or misread)
 
     def _mend_disk_after(self, milliseconds: int, replica: int) -> None:
         def mend() -> None:
@@ -538,11 +555,12 @@ class Nemesis:
 
     def _mend_disk(self, replica: int) -> None:
         faults = self._cluster.storages[replica].faults
-        faults.error_probability = faults.delay_probability = 0.0
+        faults.error_probability = faults.delay_probability = faults.read_flip_probability = 0.0
         faults.write_budget = None
 
     def _has_faulty_disk(self, storage: SimulatedStorage) -> bool:
-        return storage.faults.error_probability > 0 or storage.faults.write_budget is not None
+        faults = storage.faults
+        return faults.error_probability > 0 or faults.read_flip_probability > 0 or faults.write_budget is not None
 
     def _on_delay(self, replica: int, micros: int) -> None:
         """A call to the disk takes so long; on one that hangs, until that is over, for all calls of a handler together."""
