@@ -152,24 +152,10 @@ class Simulation:
             rarity=LONG_RARITY if settings.is_long else 1,
         )
         pace = LONG_PACE_MS if settings.is_long else random.choice(PACES_MS)
-        silence = SILENCE_MS * self.cluster.stretch
         self.workload = Workload(
             remaining=0, steady=settings.is_long, token_life_us=TOKEN_LIFE_US * self.cluster.stretch
         )
-        self.clients = [
-            ScriptedClient(
-                number=number,
-                cluster=self.cluster,
-                links=self.client_links,
-                random=Random(f"client/{seed}/{number}"),
-                workload=self.workload,
-                history=self.judges.history,
-                pace_ms=pace,
-                silence_ms=silence if sweeps(config.plugins) else 0,
-                tell=self.trace.tell,
-            )
-            for number in range(1, random.randint(2, 6) + 1)
-        ]
+        self.clients = self._make_clients(pace)
         self.chores = Chores(self.cluster, self.judges.commits)
         self.messages = MessageSide(
             random=Random(f"messages/{seed}"),
@@ -179,6 +165,23 @@ class Simulation:
             clients=self.clients,
             mean_ms=pace * 4,
         )
+
+    def _make_clients(self, pace_ms: int) -> list[ScriptedClient]:
+        silence = SILENCE_MS * self.cluster.stretch if sweeps(self.cluster.config.plugins) else 0
+        return [
+            ScriptedClient(
+                number=number,
+                cluster=self.cluster,
+                links=self.client_links,
+                random=Random(f"client/{self.seed}/{number}"),
+                workload=self.workload,
+                history=self.judges.history,
+                pace_ms=pace_ms,
+                silence_ms=silence,
+                tell=self.trace.tell,
+            )
+            for number in range(1, self._random.randint(2, 6) + 1)
+        ]
 
     def play(self) -> Verdict:
         """Run it to its end."""
