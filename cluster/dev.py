@@ -1,7 +1,8 @@
 """A throw-away cluster on this machine, watched until somebody ends it: behind `levrier dev`.
 
 The members are processes of their own. One that ends is not started again: it is shown as down, and whoever tries out what a
-cluster does starts it with the command line that it had. A lock on the directory keeps a second one away.
+cluster does starts it with the command line that it had. It is then no child of this process, but a member as before: the lock
+of its directory names it, and it ends with the others. A lock on the whole directory keeps a second cluster away.
 """
 
 import asyncio
@@ -10,11 +11,13 @@ import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from levrier.cluster.links import HOST
 from levrier.cluster.local_cluster import ClusterPlan, LocalCluster
+from levrier.cluster.process import ask_stranger_to_end, wait_for_stranger
 from levrier.cluster.refused import Refused
 from levrier.cluster.standing import Row, rows
 from levrier.cluster.watch import ClusterWatch, NodeStanding, as_user, serving
@@ -37,8 +40,17 @@ class Sight:
 
     rows: tuple[Row, ...]
     primary: int | None
-    down: tuple[int, ...]
-    """Members whose process has ended and that nobody reaches."""
+    runners: tuple[int | None, ...]
+    """The id of the process of each member, whoever started it; None if there is none."""
+
+    @property
+    def down(self) -> tuple[int, ...]:
+        """Members that have no process and that nobody reaches."""
+        return tuple(
+            replica
+            for replica, (row, runner) in enumerate(zip(self.rows, self.runners, strict=True))
+            if runner is None and not row["reachable"]
+        )
 
 
 class DevCluster:
@@ -47,17 +59,32 @@ class DevCluster:
     def __init__(self, root: Path, plan: ClusterPlan) -> None:
         self.local = LocalCluster(root, plan)
         self._lock = hold(self.local)
+        self._has_started = False
 
     def start(self) -> None:
         """Start every member. Raises `NodeDidNotStart`, and then none of them runs."""
         self.local.start()
+        self._has_started = True
 
-    def close(self) -> tuple[int, ...]:
-        """End every member that still runs, and release the directory. Their exit statuses by id."""
+    def strangers(self) -> dict[int, int]:
+        """Members that somebody has started anew by hand: their process ids by replica id."""
+        return self.local.strangers() if self._has_started else {}
+
+    def close(self) -> dict[int, int]:
+        """End every member that still runs, and release the directory. Gives the strangers that this user may not end."""
         try:
-            return self.local.stop()
+            strangers = self.strangers()
+            left = {replica: pid for replica, pid in strangers.items() if not ask_stranger_to_end(pid)}
+            self.local.stop()
+            for replica, pid in strangers.items():
+                if replica not in left:
+                    wait_for_stranger(pid, partial(self._runs, replica, pid))
+            return left
         finally:
             self._lock.close()
+
+    def _runs(self, replica: int, pid: int) -> bool:
+        return self.local.runner(replica) == pid
 
     def watch(self) -> ClusterWatch:
         """Asks all of them."""
@@ -69,12 +96,7 @@ class DevCluster:
         """What is seen of it, given what each said."""
         addresses = self.local.addresses
         seen = rows(standings, [{"replica": replica, "tcp": address} for replica, address in enumerate(addresses)])
-        down = tuple(
-            replica
-            for replica, standing in enumerate(standings)
-            if not standing.reachable and not self.local.running(replica)
-        )
-        return Sight(rows=seen, primary=serving(standings), down=down)
+        return Sight(rows=seen, primary=serving(standings), runners=self.local.note_runners())
 
 
 def hold(cluster: LocalCluster) -> Lock:

@@ -24,6 +24,9 @@ from levrier.cluster.config_values import at_least
 from levrier.cluster.links import HOST, Links
 from levrier.cluster.process import NodeProcess
 from levrier.cluster.refused import ConfigError
+from levrier.persistence.data_dir import DataDirectory
+from levrier.persistence.errors import DirectoryInUse
+from levrier.persistence.storage import DiskStorage
 
 NODES_MAX: Final = 32
 PORTS_PER_NODE: Final = 10
@@ -142,6 +145,8 @@ class LocalCluster:
         self._ports = plan.ports()
         self._links: Links | None = None
         self._processes: dict[int, NodeProcess] = {}
+        self._noted: dict[int, int] = {}
+        """What the files with process ids say."""
 
     @property
     def count(self) -> int:
@@ -187,8 +192,39 @@ class LocalCluster:
         return self._processes[replica]
 
     def running(self, replica: int) -> bool:
-        """Whether its process is there; one that is paused is."""
-        return self.process(replica).running
+        """Whether a process of it is there, whoever started it; one that is paused is."""
+        return self.runner(replica) is not None
+
+    def runner(self, replica: int) -> int | None:
+        """The id of the process that runs a member now; None if there is none.
+
+        It is ours, or that of whoever started the member by hand: the lock of its directory names it.
+        """
+        process = self.process(replica)
+        if process.running:
+            return process.pid
+        try:
+            DataDirectory.check_unused(DiskStorage(), self.directory(replica))
+        except DirectoryInUse as error:
+            return error.pid
+        return None
+
+    def strangers(self) -> dict[int, int]:
+        """Members that run in a process which somebody else has started: its id by replica id."""
+        runners = {replica: self.runner(replica) for replica in self._processes}
+        return {
+            replica: pid for replica, pid in runners.items() if pid is not None and pid != self._processes[replica].pid
+        }
+
+    def note_runners(self) -> tuple[int | None, ...]:
+        """Who runs each member now, by replica id. The files with their process ids are brought up to date."""
+        runners = tuple(self.runner(replica) for replica in range(self.count))
+        for replica, pid in enumerate(runners):
+            if pid is None:
+                self._forget(replica)
+            else:
+                self._note(replica, pid)
+        return runners
 
     def kill(self, replica: int) -> None:
         """kill -9; returns when it is gone."""
@@ -261,11 +297,17 @@ class LocalCluster:
         _, *arguments = self.command(replica)
         process = NodeProcess(arguments, log=self.log(replica), environment=self.plan.environment)
         self._processes[replica] = process
-        self.pid_file(replica).write_text(f"{process.pid}\n", encoding="ascii")
+        self._note(replica, process.pid)
+
+    def _note(self, replica: int, pid: int) -> None:
+        if self._noted.get(replica) != pid:
+            self.pid_file(replica).write_text(f"{pid}\n", encoding="ascii")
+            self._noted[replica] = pid
 
     def _forget(self, replica: int) -> None:
         """Its process is gone, and its id may be given to another."""
         self.pid_file(replica).unlink(missing_ok=True)
+        self._noted.pop(replica, None)
 
     def _config(self, replica: int) -> str:
         ports = list(self._ports)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -19,6 +19,7 @@ from levrier.cluster.refused import Refused
 READY_SECONDS: Final = 30.0
 END_SECONDS: Final = 30.0
 TAIL_LINES: Final = 5
+_LOOK_SECONDS: Final = 0.02
 READY: Final = b"ready "
 
 _OURS: Final = ("IGGY_ROOT_", "LEVRIER_")
@@ -29,6 +30,30 @@ _CHUNK: Final = 4_096
 
 class NodeDidNotStart(Refused):
     """The process ended, or said nothing, instead of serving."""
+
+
+def ask_stranger_to_end(pid: int) -> bool:
+    """SIGTERM for a process that is no child of this one, also if it is paused. False if this user may not end it."""
+    return _signalled(pid, signal.SIGTERM) and _signalled(pid, signal.SIGCONT)
+
+
+def wait_for_stranger(pid: int, is_there: Callable[[], bool], seconds: float = END_SECONDS) -> None:
+    """Return when it is not there any more. One that takes longer than `seconds` is killed."""
+    deadline = time.monotonic() + seconds
+    while is_there():
+        if time.monotonic() > deadline:
+            _signalled(pid, signal.SIGKILL)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _signalled(pid: int, number: signal.Signals) -> bool:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return True
 
 
 class NodeProcess:

@@ -50,8 +50,9 @@ def dev(
     primary. The user is iggy, the password iggy. DIR/node-0 holds the files of node 0, its log (node.log) and the id of its
     process (node.pid), and so on.
 
-    A node that ends is shown as down. To try out what a cluster does, kill one, and start it again in another terminal with the
-    command that is shown then: `levrier serve --config DIR/cluster.toml --replica-id 0`.
+    A node that ends is shown as down, one that is paused as not reachable. To try out what a cluster does, kill one, and start it
+    again in another terminal with the command that is shown then: `levrier serve --config DIR/cluster.toml --replica-id 0`. It
+    logs to that terminal; its process id is in node.pid as before, and Ctrl-C here ends it too.
 
     Examples:
 
@@ -66,7 +67,8 @@ def dev(
         try:
             _run(cluster)
         finally:
-            cluster.close()
+            for replica, pid in cluster.close().items():
+                say(f"node {replica} runs on, process {pid}: this user may not end it")
     finally:
         if data is None:
             shutil.rmtree(root, ignore_errors=True)
@@ -80,6 +82,8 @@ def _run(cluster: DevCluster) -> None:
         with Live(Text("starting ..."), console=terminal, auto_refresh=False) as live:
             asyncio.run(look_until_ended(cluster, Screen(cluster, live).show))
     say(f"ending {cluster.local.count} nodes")
+    for replica, pid in cluster.strangers().items():
+        say(f"node {replica} was started by hand, process {pid}: it ends with the others")
 
 
 class News:
@@ -88,6 +92,10 @@ class News:
     def __init__(self, cluster: DevCluster) -> None:
         self._local = cluster.local
         self._last: Sight | None = None
+        self._runners: dict[int, int] = {}
+        """The last process of each member."""
+        self._answering: dict[int, int] = {}
+        """The last process of each member that answered."""
         self._is_ready = False
 
     def of(self, sight: Sight) -> list[str]:
@@ -98,16 +106,33 @@ class News:
             was_reachable = last is None or last.rows[replica]["reachable"]
             was_down = last is not None and replica in last.down
             if replica in sight.down and not was_down:
-                lines.append(f"node {replica} is down: {_end(self._local.process(replica).status)}")
+                lines.append(f"node {replica} is down: {self._end_of(replica)}")
             elif not row["reachable"] and was_reachable and replica not in sight.down:
                 lines.append(f"node {replica} does not answer")
             elif row["reachable"] and not was_reachable:
-                lines.append(f"node {replica} is back")
+                lines.append(f"node {replica} is back{self._anew(replica, sight.runners[replica])}")
+        for replica, runner in enumerate(sight.runners):
+            if runner is not None:
+                self._runners[replica] = runner
+                if sight.rows[replica]["reachable"]:
+                    self._answering[replica] = runner
         if sight.primary is None and last is not None and last.primary is not None:
             lines.append("no primary serves")
         elif sight.primary is not None and (last is None or last.primary != sight.primary):
             lines.append(f"node {sight.primary} leads, view {sight.rows[sight.primary]['view']}")
         return lines
+
+    def _anew(self, replica: int, runner: int | None) -> str:
+        """The process of a member that answers again, where it is another one than before."""
+        if runner is None or runner == self._answering.get(replica, runner):
+            return ""
+        return f", process {runner}"
+
+    def _end_of(self, replica: int) -> str:
+        """How its last process has ended: that of one which was started by hand, nobody here is told."""
+        process = self._local.process(replica)
+        runner = self._runners.get(replica, process.pid)
+        return _end(process.status) if runner == process.pid else f"process {runner} has ended"
 
     @property
     def down(self) -> tuple[int, ...]:
@@ -179,7 +204,7 @@ class Lines:
 def restart_hint(cluster: DevCluster, replica: int) -> str:
     """How whoever watches starts a node that has ended."""
     command = shlex.join(("levrier", *cluster.local.command(replica)))
-    return f"start node {replica} again in another terminal: {command}"
+    return f"start node {replica} again in another terminal, which gets its log: {command}"
 
 
 def _end(status: int | None) -> str:

@@ -54,6 +54,9 @@ class Dev:
             [*command, "--nodes", str(nodes)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
         )
 
+        self.last_words = ""
+        """What it said on stderr while it ended."""
+
     def line(self) -> str:
         """The next one on stdout."""
         assert self.popen.stdout is not None
@@ -70,7 +73,7 @@ class Dev:
     def end(self, number: signal.Signals) -> int:
         """Its exit status."""
         self.popen.send_signal(number)
-        self.popen.communicate(timeout=SECONDS)
+        _, self.last_words = self.popen.communicate(timeout=SECONDS)
         return self.popen.returncode
 
 
@@ -117,14 +120,24 @@ def test_three_nodes_from_the_first_to_the_last(
     os.kill(pids[victim], signal.SIGKILL)
     assert dev.until("is down").endswith(f"node {victim} is down: killed by SIGKILL")
     hint = dev.until("again in another terminal")
-    _, _, command = hint.partition("terminal: levrier serve ")
-    again = NodeProcess(command.split(), log=data / f"node-{victim}" / "node.log")
+    _, _, command = hint.partition("which gets its log: levrier serve ")
+    again = NodeProcess(command.split(), log=data.parent / "terminal.log")
     again.wait_until_ready()
-    assert dev.until("is back").endswith(f"node {victim} is back")
+    assert dev.until("is back").endswith(f"node {victim} is back, process {again.pid}")
+    assert (data / f"node-{victim}" / "node.pid").read_text() == f"{again.pid}\n"
+
+    again.pause()
+    assert dev.until(f"node {victim} ").endswith(f"node {victim} does not answer")
+    again.resume()
+    assert dev.until(f"node {victim} ").endswith(f"node {victim} is back")
+    again.pause()
+    assert dev.until(f"node {victim} ").endswith(f"node {victim} does not answer")
 
     assert dev.end(signal.SIGINT) == 0
+    assert f"node {victim} was started by hand, process {again.pid}: it ends with the others\n" in dev.last_words
+    assert again.status == 0
+    again.end()
     assert not any(map(alive, pids))
-    assert again.end() == 0
     assert list(data.glob("node-*/node.pid")) == []
     assert all(is_free(base + 10 * each + more) for each in range(3) for more in (0, 2))
 
@@ -208,6 +221,7 @@ def sight(
     gone: tuple[int, ...] = (),
     waiting: str | None = None,
     names: tuple[str, ...] = (),
+    runners: tuple[int | None, ...] = (100, 101, 102),
 ) -> Sight:
     def row(replica: int) -> dict[str, object]:
         known: dict[str, object] = {"replica": replica, "tcp": f"127.0.0.1:{7000 + replica}"}
@@ -222,7 +236,7 @@ def sight(
             "waiting_for": names,
         }
 
-    return Sight(rows=tuple(row(each) for each in range(3)), primary=primary, down=())
+    return Sight(rows=tuple(row(each) for each in range(3)), primary=primary, runners=runners)
 
 
 def test_only_what_is_new_is_said(cluster: DevCluster) -> None:
@@ -233,6 +247,31 @@ def test_only_what_is_new_is_said(cluster: DevCluster) -> None:
     assert news.of(sight(primary=None, gone=(0,))) == ["node 0 does not answer", "no primary serves"]
     assert news.of(sight(primary=1, view=1, gone=(0,))) == ["node 1 leads, view 1"]
     assert news.of(sight(primary=1, view=1)) == ["node 0 is back"]
+
+
+@pytest.mark.process
+def test_a_member_that_is_started_by_hand_is_known_by_its_own_process(data: Path) -> None:
+    """As long as it runs; and of its end nothing is claimed that holds for the process before it."""
+    dev = DevCluster(data, ClusterPlan(count=1))
+    try:
+        dev.start()
+        local, news = dev.local, News(dev)
+        assert news.of(sight(runners=(*local.note_runners(), 101, 102))) == ["node 0 leads, view 0"]
+        local.kill(0)
+        by_hand = NodeProcess(local.command(0)[1:], log=data / "terminal.log")
+        by_hand.wait_until_ready()
+        assert (local.running(0), dev.strangers()) == (True, {0: by_hand.pid})
+        assert local.note_runners() == (by_hand.pid,)
+        assert local.pid_file(0).read_text() == f"{by_hand.pid}\n"
+        assert news.of(sight(gone=(0,), runners=(by_hand.pid, 101, 102))) == ["node 0 does not answer"]
+        by_hand.kill()
+        assert (local.running(0), dev.strangers()) == (False, {})
+        assert local.note_runners() == (None,)
+        assert not local.pid_file(0).exists()
+        said = news.of(sight(gone=(0,), runners=(None, 101, 102)))
+        assert said == [f"node 0 is down: process {by_hand.pid} has ended"]
+    finally:
+        dev.close()
 
 
 def test_the_ready_line_comes_once(cluster: DevCluster, capsys: pytest.CaptureFixture[str]) -> None:
