@@ -83,7 +83,8 @@ def receive_prepare_ok(state: ReplicaState, header: PrepareOkHeader) -> None:
 def send_prepare_ok(state: ReplicaState, header: PrepareHeader) -> None:
     """Acknowledge one entry to the primary of the view, if it may be acknowledged (5.6).
 
-    What is applied here and went into a snapshot counts as held: a view's log has no other entry at a committed op.
+    What is applied here and went into a snapshot counts as held: a view's log has no other entry at a committed op. The stamp
+    of the entry says nothing: it may be that of a later view, which this replica forgot before its superblock had it.
     """
     if state.status is not Status.NORMAL or state.is_primary or state.is_transferring or not state.voter:
         return
@@ -92,7 +93,6 @@ def send_prepare_ok(state: ReplicaState, header: PrepareHeader) -> None:
     op = header.op
     if op >= state.mirror.snapshot_op and (op in state.unverified or not state.mirror.holds(op, header.checksum)):
         return
-    assert header.view <= state.view
     if not may_send(state):
         state.owed |= Owed.ACKNOWLEDGEMENTS
         return

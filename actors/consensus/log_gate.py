@@ -14,6 +14,7 @@ from levrier.actors.consensus.gate import await_disk
 from levrier.actors.consensus.pipeline import PREPARE_QUEUE_CEILING
 from levrier.actors.consensus.projection import RECORD_OVERHEAD, observe_timestamp
 from levrier.actors.consensus.state import ReplicaState, Status
+from levrier.actors.consensus.unpromised import note_unpromised
 from levrier.actors.consensus.verified import chains, heed_commit_field, verify
 from levrier.wire.errors import WireError
 from levrier.wire.prepare import Prepare
@@ -75,6 +76,7 @@ def submit(state: ReplicaState, prepare: Prepare, *, is_proven: bool) -> None:
     except WireError as error:
         state.effects.append(Note(Severity.ERROR, f"op {op} is dropped, replica {header.replica} made it: {error}"))
         return
+    note_unpromised(state, op)
     state.mirror.submit(header)
     if len(state.bodies) < BODIES_MAX:
         state.bodies[op] = prepare

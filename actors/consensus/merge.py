@@ -8,6 +8,11 @@ Deviation: a canonical log that was cut at a boot does not bound the new one (D-
 every other op is, up to the first one that nobody holds: that one has to be denied by a quorum too, or every member has to
 have voted, for then no vote can bring it any more.
 
+Deviation: when every member has voted, only logs that were cut are canonical, and fewer members than a quorum have that
+log_view durably, nothing was committed in that view, since an acknowledgement waits for the log_view (D-11). What it began
+with may have been committed before, so what a cut log lacks is taken from the newest older log, as far as it chains: to leave
+it out could be a loss, and to wait would be for ever.
+
 Deviation: while a vote is missing that will not come, an op whose body is missing where the view named it counts as denied
 there. A voter acknowledges only what is in its log, so an op that too few can have held was never committed; waiting for its
 body would be waiting for a member that stays away: for a learner, whose disk was lost (D-09), or for whoever has not voted in
@@ -102,6 +107,9 @@ def merge(votes: Sequence[Vote], *, replica_count: int, abstaining: int = 0, mis
         head = max(head, *(vote.op for vote in votes)) + 1
     if head == 0:
         return Ready(head=0, commit_max=0)
+    is_top_undone = (
+        len(votes) == replica_count and len(canonical) < quorums.replication and all(vote.is_cut for vote in canonical)
+    )
     headers: list[PrepareHeader] = []
     for op in range(max(commit_max, 1), head + 1):
         tally = _count(votes, op, log_view)
@@ -116,6 +124,13 @@ def merge(votes: Sequence[Vote], *, replica_count: int, abstaining: int = 0, mis
         if op > max(vote.op for vote in votes) and op > commit_max and len(votes) + abstaining == replica_count:
             head = op - 1
             break
+        older = _of_an_older_log(votes, op, log_view) if is_top_undone and tally.canonical is None else None
+        if older is not None:
+            if headers and not _chains(headers[-1], older):
+                head = op - 1
+                break
+            headers.append(older)
+            continue
         if tally.conflict or tally.canonical is None or tally.copies == 0:
             return Deadlocked(op) if len(votes) == replica_count else AwaitingRepair(op)
         if headers and not _chains(headers[-1], tally.canonical):
@@ -128,6 +143,20 @@ def merge(votes: Sequence[Vote], *, replica_count: int, abstaining: int = 0, mis
         if isinstance(elsewhere, Deadlocked)
         else Ready(head=head, commit_max=commit_max, headers=tuple(headers), committed_elsewhere=elsewhere)
     )
+
+
+def _of_an_older_log(votes: Sequence[Vote], op: int, log_view: int) -> PrepareHeader | None:
+    """The one entry that the members of the newest log below `log_view` that has any have at an op, if a body can be had."""
+    older = [vote for vote in votes if vote.log_view < log_view and _is_held(vote, op)]
+    rank = max((vote.log_view for vote in older), default=0)
+    found = {header.checksum: header for vote in older if vote.log_view == rank and (header := vote.suffix.header(op))}
+    is_offered = any(vote.suffix.offers(op) for vote in older if vote.log_view == rank)
+    return next(iter(found.values())) if len(found) == 1 and is_offered else None
+
+
+def _is_held(vote: Vote, op: int) -> bool:
+    header = vote.suffix.header(op)
+    return header is not None and _is_valid(header)
 
 
 def commit_point(votes: Sequence[Vote], *, ceiling: int = PREPARE_QUEUE_CEILING) -> int:

@@ -25,6 +25,9 @@ FED_TICKS: Final = 2
 REPAIR_DONE: Final = 20
 RANGE_EVICTED: Final = 21
 
+DISPROVEN: Final = -1
+"""The floor of a session in which what is held was not proven from above."""
+
 
 def maybe_request_repair(state: ReplicaState, peer: int, *, up_to: int = 0) -> None:
     """Open a session for what is not here of what is committed or was announced with the view, and up to `up_to`; if one is
@@ -74,9 +77,11 @@ def missing_of(state: ReplicaState, session: RepairSession) -> int | None:
     pending = state.pending
     if pending is not None:
         return first_uncovered(state, pending)
-    if session.floor:
-        ops = range(max(session.floor, state.apply_sent + 1), session.to_op + 1)
-        return next((op for op in ops if state.mirror.header(op) is None), None)
+    mirror, first = state.mirror, state.apply_sent + 1
+    if session.floor > 0 and all(mirror.header(op) is not None for op in range(first, session.floor)):
+        return next(
+            (op for op in range(max(session.floor, first), session.to_op + 1) if mirror.header(op) is None), None
+        )
     return first_unmet(state, state.apply_sent + 1, session.to_op)
 
 
@@ -152,7 +157,7 @@ def receive_done(state: ReplicaState, header: RepairRangeReplyHeader) -> None:
         return
     missing = missing_of(state, session)
     if missing is None:
-        if not session.floor:
+        if session.floor <= 0:
             close_session(state)  # Else what is not proven by the end of the interval is asked for again.
     elif missing > session.asked_from:
         _ask(state, session, missing)
@@ -227,6 +232,9 @@ def pass_tick(state: ReplicaState) -> None:
         session.stalls += 1
     if session.stalls >= STALLS_MAX:
         session.stalls = 0
+        if session.floor:
+            session.floor = DISPROVEN  # What comes from above does not chain to what is held.
+            missing = missing_of(state, session) or missing
         session.peer = _next_peer(state, session.peer)
         session.nonce = state.mint_nonce()
     _ask(state, session, missing)

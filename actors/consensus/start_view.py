@@ -99,6 +99,7 @@ def _start(state: ReplicaState, pending: PendingLog, bodies: list[Prepare]) -> N
     state.pending = None
     state.do_view_change_votes.clear()
     state.unverified.clear()
+    state.unpromised.clear()
     state.adopted = {}
     state.repair = None
     state.suspects = 0
@@ -256,6 +257,7 @@ def _adopt(state: ReplicaState, header: StartViewHeader, names: dict[int, Prepar
     state.commit_max = max(state.commit_max, header.commit)
     state.view_commit = header.commit
     state.adopted = names
+    state.unpromised.clear()
     if state.log_cut:
         # Of the view that it was in already, only the answer to this boot's own question gets here.
         state.log_cut = False

@@ -176,6 +176,8 @@ class GateState:
     log_view_durable: int
     in_flight: tuple[int, int] | None = None
     failures: int = 0
+    is_full: bool = False
+    """The last write failed for want of space only."""
     retry_tick: int = 0
     commit_durable: int = 0
     """A commit point that the superblock names, at least."""
@@ -259,7 +261,8 @@ class RepairSession:
     idle_ticks: int = 0
     stalls: int = 0
     floor: int = 0
-    """What lies below is held here, only not proven, and kept by nobody else; 0 where nobody said so."""
+    """What lies below is held here, only not proven, and kept by nobody else; 0 where nobody said so, below 0 where it cannot be
+    proven."""
     refused: bool = False
     """Whether an entry of the last answer had to wait for the superblock to name its commit point."""
 
@@ -367,7 +370,9 @@ class ReplicaState:
     abstaining: int = 0
     """Bit r: replica r is a learner. Of two members, a view may start without its vote (B-014); of more, nobody waits for a
     body that only its lost disk may have had."""
-    published: tuple[int, int | None, bool] | None = None
+    silent: int = 0
+    """Bit r: replica r did not vote for the view before, which nobody has started."""
+    published: tuple[int, int | None, bool, int] | None = None
     """What of the leadership was told last."""
     role_told: RoleChanged | None = None
     """What the plugins were told last."""
@@ -393,6 +398,8 @@ class ReplicaState:
     """What the adopted view named, by op."""
     unverified: set[int] = field(default_factory=set)
     """Ops of the log that the present view has not been seen to share (D-16)."""
+    unpromised: set[int] = field(default_factory=set)
+    """Of those, ops that this replica has acknowledged in no view for sure."""
     bodies: dict[int, Prepare] = field(default_factory=dict)
     """Prepares above `apply_sent` that are in memory and not in the pipeline."""
     applying: dict[int, int] = field(default_factory=dict)
@@ -443,6 +450,11 @@ class ReplicaState:
     def is_corrupt(self) -> bool:
         """Whether the state here is known to be wrong, and waits to be replaced (D-17)."""
         return self.digests.corrupt_at != 0
+
+    @property
+    def everybody(self) -> int:
+        """Bit r for each replica r."""
+        return (1 << self.config.replica_count) - 1
 
     @property
     def primary(self) -> int:

@@ -10,6 +10,7 @@ and above the commit point that the superblock named: it is only written with a 
 """
 
 from levrier.actors.consensus.state import RecoveredState, ReplicaState
+from levrier.actors.consensus.unpromised import unpromised_at_boot
 from levrier.wire.headers import PrepareHeader
 
 
@@ -67,6 +68,7 @@ def judge_recovered(state: ReplicaState, recovered: RecoveredState) -> None:
         return
     distrust(state)
     known = recovered.commit_known
+    state.unpromised = unpromised_at_boot(recovered)
     for header in reversed(recovered.headers):
         is_of_view = header.view == state.log_view
         was_reconciled = known is not None and known <= header.op and header.view <= state.log_view

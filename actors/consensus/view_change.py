@@ -7,7 +7,7 @@ learner takes no part.
 
 from collections.abc import Sequence
 
-from levrier.actors.consensus import spare_acks, spare_forwards
+from levrier.actors.consensus import spare_acks, spare_forwards, unpromised
 from levrier.actors.consensus.admission import deny_queued, resync_prepare_timer
 from levrier.actors.consensus.answers import NOT_COMMITTED, deny
 from levrier.actors.consensus.effects import Note, Severity
@@ -30,6 +30,8 @@ def enter(state: ReplicaState, view: int) -> None:
     """Begin to change to a view above the present one, with the own vote for it, in one step (8.1)."""
     assert view > state.view
     assert state.voter, "a learner never elects"
+    if state.status is not Status.VIEW_CHANGE:
+        state.silent = 0
     state.view = view
     state.status = Status.VIEW_CHANGE
     reset(state)
@@ -140,12 +142,15 @@ def own_vote(state: ReplicaState) -> Vote:
     """What this replica brings into the view: its head, its commit point, and its suffix (8.3)."""
     op = max(state.sequencer, state.mirror.last_op)
     commit = min(state.commit_max, op)
+    denied = unpromised.denied(state)
+    lost = unpromised.lost(state, commit=commit)
+    header = state.mirror.header
     suffix = build_suffix(
         op=op,
         commit=commit,
-        journal_header=state.mirror.header,
-        adopted={each: header for each, header in state.adopted.items() if each <= op},
-        silent=state.unverified,
+        journal_header=lambda each: None if each in denied else header(each),
+        adopted={each: named for each, named in state.adopted.items() if each <= op and each not in lost},
+        silent=(state.unverified - denied) | lost,
         denies=not state.log_cut,
     )
     return Vote(

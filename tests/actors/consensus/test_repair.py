@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from levrier.actors.consensus.cutting import cut
 from levrier.actors.consensus.effects import Append, Apply, Effect, PersistView, Read, Send, TellTransfer, Truncate
 from levrier.actors.consensus.repair import (
     FED_TICKS,
@@ -271,10 +272,13 @@ def test_an_evicted_range_arms_a_state_transfer_from_the_primary() -> None:
     assert backup.state.is_transferring
 
 
-def unproven(room: int = 0) -> tuple[Replica, tuple[Prepare, ...]]:
-    """A backup in view 3 that holds ops 3 to 6 from view 0, not proven, and lacks 7 and 8; it has asked for all of them."""
+def unproven(room: int = 0, *, left_out: bool = False) -> tuple[Replica, tuple[Prepare, ...]]:
+    """A backup in view 3 that holds ops 3 to 6 from view 0, not proven, and lacks 7 and 8; it has asked for all of them. With
+    `left_out` what it holds is not what the view has there.
+    """
     chain = sealed_chain(from_op=1, to_op=8, view=0, commit=0)
-    backup = member(2, chain=chain[:6], commit=2, view=3)
+    others = sealed_chain(from_op=3, to_op=6, parent=chain[1].header.checksum, timestamp=77, commit=0)
+    backup = member(2, chain=(*chain[:2], *others) if left_out else chain[:6], commit=2, view=3)
     distrust(backup.state)
     if room:
         object.__setattr__(backup.state.config, "journal_slots", room)
@@ -309,6 +313,32 @@ def test_what_is_held_but_never_proven_is_fetched_after_all() -> None:
     assert session is not None
     effects = backup.on_frame(done(backup, 8, RANGE_EVICTED), b"")
     [told] = of_type(effects, TellTransfer)
+    assert isinstance(told.message, FetchRequired)
+
+
+def test_what_was_held_and_made_way_is_fetched_after_all() -> None:
+    """An entry in the middle was another one than that of the view, and those who had the right one keep it no more."""
+    backup, _ = unproven()
+    backup.on_frame(done(backup, 5, RANGE_EVICTED), b"")
+    cut(backup.state, 4)
+    backup.on_truncated(4)
+    assert asked(ticks(backup, REPAIR_RETRY_TICKS)) == [(0, 3, 8)]
+    [told] = of_type(backup.on_frame(done(backup, 5, RANGE_EVICTED), b""), TellTransfer)
+    assert isinstance(told.message, FetchRequired)
+
+
+def test_what_is_held_and_was_left_out_of_the_view_is_fetched_after_all() -> None:
+    """What comes from above does not chain to it, and nobody can send what belongs there."""
+    backup, chain = unproven(left_out=True)
+    backup.on_frame(done(backup, 5, RANGE_EVICTED), b"")
+    for _ in range(STALLS_MAX):
+        for prepare in chain[6:]:
+            settle_disk(backup, backup.on_repair_prepare(prepare))
+        effects = settle_disk(backup, ticks(backup, REPAIR_RETRY_TICKS))
+    [(peer, first, _)] = asked(effects)
+    assert first == 3
+    assert peer is not None
+    [told] = of_type(backup.on_frame(done(backup, 5, RANGE_EVICTED), b""), TellTransfer)
     assert isinstance(told.message, FetchRequired)
 
 
