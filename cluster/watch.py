@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 from levrier.cluster.address import Address
 from levrier.cluster.client import Client, ClientError, DeadlineExceeded, Disconnected, Evicted, IggyError
+from levrier.cluster.client_errors import NotTaken
 from levrier.cluster.client_tls import ClientTls
 from levrier.wire.codes import ErrorCode
 
@@ -104,7 +105,10 @@ class NodeWatch:
             if isinstance(error, Evicted) or error.code != ErrorCode.UNAUTHENTICATED:
                 raise
         self._answered = True
-        await self._login(client)
+        try:
+            await self._login(client)
+        except NotTaken:
+            return await client.status()  # It may know by now what it waits for, and tells that without a login.
         return await client.status()
 
 

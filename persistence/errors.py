@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
 RESTORE = (
     "keep the directory as it is for a look (`levrier inspect`); a member of a cluster begins with an empty one and learns "
     "from the others, for an old copy forgets what it promised; only a node of its own may start from a copy that was taken "
@@ -34,12 +36,15 @@ class IoFailed(StorageError):
 
     def __init__(self, *, file: Path | str, call: str, error: int) -> None:
         name = errno.errorcode.get(error, str(error))
-        next_step = (
-            "free space on this disk" if error in {errno.ENOSPC, errno.EDQUOT} else "check the disk, then restart"
-        )
+        next_step = "free space on this disk" if error in _FULL else "check the disk, then restart"
         super().__init__(file=file, what=f"{call} failed with {name}", next_step=next_step)
         self.call = call
         self.errno = error
+
+
+def is_for_want_of_space(error: StorageError) -> bool:
+    """Whether the disk is only full: freeing some of it is enough, and nothing is broken (BR-51)."""
+    return isinstance(error, IoFailed) and error.errno in _FULL
 
 
 class FileMissing(IoFailed):

@@ -43,6 +43,12 @@ class ClusterDirectory:
         return leader if leader in self._up else None
 
     @property
+    def leads(self) -> tuple[int, int] | None:
+        """The view and who leads in it, as `leader` says."""
+        leader = self.leader
+        return None if leader is None else (self._leadership.view, leader)
+
+    @property
     def waiting(self) -> str:
         """What this node waits for before it can serve writes or knows who does; empty when it does."""
         if self._note:
@@ -56,10 +62,12 @@ class ClusterDirectory:
 
     @property
     def waiting_for(self) -> tuple[str, ...]:
-        """The names of the members that a quorum is waited for and that there is no link to, by id; nobody when it is there."""
+        """The names of the members that a quorum is waited for, by id: there is no link to them, or they are not heard; nobody
+        when it is there.
+        """
         if self._note or self._present >= self._quorum:
             return ()
-        absent = set(range(len(self._nodes))) - self._up - {self._replica}
+        absent = set(range(len(self._nodes))) - (self._up - self._unheard) - {self._replica}
         return tuple(self._nodes[replica].name for replica in sorted(absent))
 
     def on_leadership(self, leadership: Leadership) -> None:
@@ -69,8 +77,12 @@ class ClusterDirectory:
 
     @property
     def _present(self) -> int:
-        """How many acknowledge: this node and the voters that it has a link to."""
-        return 1 + len(self._up) - len(self._learners)
+        """How many acknowledge: this node and the voters that it has a link to and hears."""
+        return 1 + len(self._up - self._learners - self._unheard)
+
+    @property
+    def _unheard(self) -> frozenset[int]:
+        return frozenset(self._leadership.unheard)
 
     def on_admitted(self, replica: int, *, voter: bool) -> None:
         """A member of this cluster is connected; a learner does not acknowledge yet."""

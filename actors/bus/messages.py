@@ -294,12 +294,14 @@ class Leadership:
     """Consensus says who leads, each time that changes.
 
     `leader` is the primary of `view` as far as this replica is Normal in that view, None otherwise. `serves` is False while
-    this replica is that primary and has not applied yet what it inherited.
+    that primary has not applied yet what it inherited, and on itself while it can commit nothing. `unheard` are members that
+    this replica waits for, whether they are connected or not: they do not acknowledge, or do not vote.
     """
 
     view: int
     leader: int | None
     serves: bool
+    unheard: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

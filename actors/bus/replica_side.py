@@ -77,6 +77,7 @@ class ReplicaSide:
         self._stopped = False
         self._directory = wiring.directory
         self._waiting = ""
+        self._leads: tuple[int, int] | None = None
         self._admitted: set[int] = set()
         self._for_consensus: list[PrepareReceived | RepairPrepareReceived | FrameReceived] = []
         if not wiring.routes.admission:
@@ -200,11 +201,7 @@ class ReplicaSide:
 
     def _on_leadership(self, message: bus.Leadership) -> None:
         if self._directory is not None:
-            before = self._directory.leader
             self._directory.on_leadership(message)
-            leader = self._directory.leader
-            if leader is not None and leader != before:
-                logger.info("view {}: replica {} leads", message.view, leader)
             self._explain()
 
     def _on_membership_note(self, message: bus.MembershipNote) -> None:
@@ -214,13 +211,18 @@ class ReplicaSide:
             self._explain()
 
     def _explain(self) -> None:
-        """Log what this node waits for, when that has changed."""
-        assert self._directory is not None
-        waiting = self._directory.waiting
+        """Log what this node waits for, or who leads, when that has changed."""
+        directory = self._directory
+        assert directory is not None
+        waiting, leads = directory.waiting, directory.leads
         if waiting != self._waiting:
             self._waiting = waiting
+            self._leads = None
             if waiting:
                 logger.info("{}", waiting)
+        if leads is not None and not waiting and leads != self._leads:
+            self._leads = leads
+            logger.info("view {}: replica {} leads", *leads)
 
     def _on_received(self, message: link.LinkReceived) -> None:
         self._execute(self._peers.on_received(message.link, message.data))

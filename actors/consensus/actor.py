@@ -170,7 +170,7 @@ class ConsensusActor(NodeActor):
         self._execute(self._replica.on_view_persisted(message.view, message.log_view))
 
     def _on_view_persist_failed(self, message: consensus.ViewPersistFailed) -> None:
-        self._execute(self._replica.on_view_persist_failed(message.failures, message.reason))
+        self._execute(self._replica.on_view_persist_failed(message.failures, message.reason, is_full=message.is_full))
 
     def _on_checkpoint_done(self, message: consensus.CheckpointDone) -> None:
         self._execute(

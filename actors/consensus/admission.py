@@ -13,6 +13,7 @@ from typing import Final
 from levrier.actors.consensus.answers import NOT_ACCEPTED, NOT_COMMITTED, SETTLED, deny, evict, eviction_of, refuse
 from levrier.actors.consensus.effects import Note, Recheck, Severity
 from levrier.actors.consensus.forwarding import forward_request, may_forward
+from levrier.actors.consensus.gate import is_unheeded
 from levrier.actors.consensus.messages import Outcome, SubmitOwn, Verdict
 from levrier.actors.consensus.projection import has_log_room, push_own, push_request
 from levrier.actors.consensus.state import ReplicaState
@@ -47,8 +48,8 @@ def judge_fresh(state: ReplicaState, verdict: Verdict) -> None:
     if outcome is not _NEW:
         refuse(state, request.ticket, outcome)
         return
-    if request.refusal:
-        deny(state, request.ticket, request.refusal)
+    if request.refusal or is_unheeded(state):
+        deny(state, request.ticket, request.refusal or NOT_ACCEPTED)
         return
     bootstrap_if_blank(state)
     pipeline = state.pipeline
@@ -128,6 +129,7 @@ def may_submit_own(state: ReplicaState, *, client: int) -> bool:
         state.is_acting_primary
         and state.is_past_barrier
         and state.truncation is None
+        and not is_unheeded(state)
         and client not in state.pipeline.clients
         and state.pipeline.has_free_slot
         and has_log_room(state)
@@ -139,6 +141,18 @@ def deny_queued(state: ReplicaState) -> None:
     for entry in state.pipeline.drop_requests():
         deny(state, entry.request.ticket, NOT_ACCEPTED)
     resync_prepare_timer(state)
+
+
+def deny_waiting(state: ReplicaState) -> None:
+    """Let nobody wait for a quorum that may stay away: 58 for what was only queued, 57 for what is prepared (rule 6).
+
+    What is prepared stays in the pipeline and may be committed yet; whoever asks for it again is told 57 until it is, and
+    then gets the reply that the client table has kept.
+    """
+    deny_queued(state)
+    for entry in state.pipeline.prepares:
+        deny(state, entry.reply_to, NOT_COMMITTED)
+        entry.reply_to = None
 
 
 def resync_prepare_timer(state: ReplicaState) -> None:

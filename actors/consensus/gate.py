@@ -119,6 +119,7 @@ def note_persisted(state: ReplicaState, view: int, log_view: int) -> None:
     gate.commit_durable = max(gate.commit_durable, gate.commit_in_flight)
     gate.cut_durable = gate.cut_durable and not gate.cut_in_flight
     gate.failures = 0
+    gate.is_full = False
     gate.retry_tick = 0
     gate.view_durable = max(gate.view_durable, view)
     gate.log_view_durable = max(gate.log_view_durable, log_view)
@@ -126,20 +127,26 @@ def note_persisted(state: ReplicaState, view: int, log_view: int) -> None:
     may_send(state)  # A pair that moved on meanwhile is asked for again.
 
 
-def note_persist_failed(state: ReplicaState, failures: int, reason: str) -> None:
-    """The write failed: wait longer each time. The next send, or the next tick, tries again."""
+def note_persist_failed(state: ReplicaState, failures: int, reason: str, *, is_full: bool) -> None:
+    """The write failed: wait longer each time. The next send, or the next tick, tries again.
+
+    A disk that is only full is tried for ever: freeing some of it is enough (BR-51), and until then nothing that needs the
+    write is said.
+    """
     gate = state.gate
     assert gate.in_flight is not None
     gate.in_flight = None
     gate.failures = failures
+    gate.is_full = is_full
     gate.retry_tick = state.ticks + min(1 << min(failures, _BACKOFF_SHIFT_MAX), BACKOFF_TICKS_MAX)
-    state.effects.append(Note(Severity.ERROR, f"superblock write failed {failures} times in a row: {reason}"))
+    if failures & (failures - 1) == 0:
+        state.effects.append(Note(Severity.ERROR, f"superblock write failed {failures} times in a row: {reason}"))
 
 
 def retry_persist(state: ReplicaState) -> None:
     """At a tick: write what is not durable yet, and end the node when the superblock is wedged."""
     failures_max = state.config.superblock_failures_max
-    if failures_max and state.gate.failures >= failures_max and not state.failed:
+    if failures_max and state.gate.failures >= failures_max and not state.gate.is_full and not state.failed:
         state.failed = True
         state.effects.append(
             Fatal(ExitStatus.SUPERBLOCK_WEDGED, f"the superblock could not be written {state.gate.failures} times")
@@ -165,3 +172,8 @@ def is_disk_silent(state: ReplicaState) -> bool:
     """Whether the disk owes something and has made no progress for too long: such a primary stops its heartbeat (D-15)."""
     since = state.disk_waiting_since
     return since is not None and state.ticks - since > state.config.silence_ticks
+
+
+def is_unheeded(state: ReplicaState) -> bool:
+    """Whether what a primary of several has prepared has waited for a quorum for too long: then it does not serve."""
+    return state.ticks - state.progress_tick > state.config.silence_ticks and not state.is_alone

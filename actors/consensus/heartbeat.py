@@ -1,21 +1,24 @@
 """The heartbeat of a primary: sending it, missing it, and what a backup learns from it (sections 3 and 5.11, D-15).
 
 A primary that cannot commit what waits falls silent, so that others elect: by D-15 when its disk makes no progress, and beyond it
-when no quorum acknowledges. Whoever is heard and hears nobody would else lead for ever, and nothing would be committed.
+when no quorum acknowledges. Whoever is heard and hears nobody would else lead for ever, and nothing would be committed. At
+that moment it answers everybody who waits, and until a quorum acknowledges it takes in nothing new: a client that it kept
+waiting could not look for who leads instead.
 
 It carries what is applied, so that a fresh primary never advertises what it has not. Beyond the reference it names the
 entry of its commit point by checksum, which proves the log below it on a backup that repaired itself (D-16).
 """
 
 from levrier.actors.consensus import probe, view_change
+from levrier.actors.consensus.admission import deny_waiting
 from levrier.actors.consensus.commits import stream_commits
 from levrier.actors.consensus.cutting import cut
 from levrier.actors.consensus.effects import Note, Severity
 from levrier.actors.consensus.frames import broadcast, heartbeat
-from levrier.actors.consensus.gate import is_disk_silent, may_send
+from levrier.actors.consensus.gate import is_disk_silent, is_unheeded, may_send
 from levrier.actors.consensus.repair import request_overdue
 from levrier.actors.consensus.start_view import send_start_view
-from levrier.actors.consensus.state import ReplicaState, Status
+from levrier.actors.consensus.state import ReplicaState, Status, TransferStage
 from levrier.actors.consensus.verified import verify
 from levrier.wire.replica_headers import CommitHeader
 
@@ -44,18 +47,21 @@ def note_progress(state: ReplicaState) -> None:
     elif state.ticks - state.progress_tick == state.config.silence_ticks + 1 and not state.is_alone:
         text = f"no quorum acknowledges op {state.commit_max + 1}: no heartbeat until one does, so that others may lead"
         state.effects.append(Note(Severity.WARNING, text))
-
-
-def is_unheeded(state: ReplicaState) -> bool:
-    """Whether what a primary has prepared has waited for a quorum for too long."""
-    return state.ticks - state.progress_tick > state.config.silence_ticks
+        deny_waiting(state)
 
 
 def fire_normal_heartbeat(state: ReplicaState) -> None:
-    """A backup has heard nothing of its primary for long."""
+    """A backup has heard nothing of its primary for long.
+
+    One that is getting a state does not elect: it would cancel what it got so far, and begin again for ever where that takes
+    longer than a timeout. The primary may be silent only because it waits for this very member. A source that ends is
+    noticed by the transfer itself.
+    """
     if state.status is not Status.NORMAL or (state.is_primary and not state.ceded_primaryship):
         return
-    if state.observed_newer_view > state.view or not state.voter:
+    if state.transfer_stage in {TransferStage.FETCHING, TransferStage.INSTALLING}:
+        state.timeouts.normal_heartbeat.reset()
+    elif state.observed_newer_view > state.view or not state.voter:
         probe.begin(state)
     else:
         view_change.enter(state, state.view + 1)

@@ -108,10 +108,11 @@ class ViewPersisted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewPersistFailed:
-    """The superblock write failed; `failures` counts consecutive ones."""
+    """The superblock write failed; `failures` counts consecutive ones. `is_full`: all of them for want of space."""
 
     failures: int
     reason: str
+    is_full: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

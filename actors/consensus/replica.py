@@ -141,9 +141,9 @@ class Replica:
         acks.acknowledge_durable(self._state)
         return self._done()
 
-    def on_view_persist_failed(self, failures: int, reason: str) -> list[Effect]:
-        """The superblock could not be written."""
-        gate.note_persist_failed(self._state, failures, reason)
+    def on_view_persist_failed(self, failures: int, reason: str, *, is_full: bool = False) -> list[Effect]:
+        """The superblock could not be written; `is_full`: for want of space."""
+        gate.note_persist_failed(self._state, failures, reason, is_full=is_full)
         return self._done()
 
     def on_checkpoint_done(self, *, op: int, snapshot_size: int, log_size: int) -> list[Effect]:

@@ -6,6 +6,7 @@ Who leads is published when it has changed, looked at once a tick; nobody asks f
 from levrier.actors.birth.messages import Standing
 from levrier.actors.bus.messages import Leadership
 from levrier.actors.consensus.effects import Publish, TellBirth, TellPlugins
+from levrier.actors.consensus.gate import is_disk_silent, is_unheeded
 from levrier.actors.consensus.messages import StandingWanted
 from levrier.actors.consensus.start_view import durable_head
 from levrier.actors.consensus.state import ReplicaState, Status
@@ -13,19 +14,41 @@ from levrier.actors.plugins.messages import RoleChanged
 
 
 def publish(state: ReplicaState) -> None:
-    """Say who leads if that has changed. One whose state is wrong knows of nobody: it is not ready for a client (D-17)."""
+    """Say who leads if that has changed. One whose state is wrong knows of nobody: it is not ready for a client (D-17).
+
+    A primary serves while it can commit; to a backup it does once everything that its view began with is committed.
+    """
     view = state.view
     leader: int | None = None
     serves = False
     if state.status is Status.NORMAL and not state.is_corrupt:
         primary = view % state.config.replica_count
         if primary != state.config.replica:
-            leader, serves = primary, True
+            leader, serves = primary, state.commit_max >= state.view_head
         elif state.is_acting_primary:
-            leader, serves = primary, state.commit_min >= state.admission_barrier
-    if (view, leader, serves) != state.published:
-        state.published = (view, leader, serves)
-        state.effects.append(Publish(Leadership(view=view, leader=leader, serves=serves)))
+            leader = primary
+            serves = (
+                state.commit_min >= state.admission_barrier and not is_unheeded(state) and not is_disk_silent(state)
+            )
+    unheard = _unheard(state)
+    if (view, leader, serves, unheard) != state.published:
+        state.published = (view, leader, serves, unheard)
+        state.effects.append(Publish(Leadership(view=view, leader=leader, serves=serves, unheard=_members(unheard))))
+
+
+def _unheard(state: ReplicaState) -> int:
+    """Bit r: this replica waits for replica r, connected or not."""
+    if state.status is Status.VIEW_CHANGE:
+        return state.silent
+    pipeline = state.pipeline
+    if not state.is_acting_primary or not is_unheeded(state) or not pipeline.prepares:
+        return 0
+    oldest = pipeline.prepares[0]
+    return state.everybody & ~oldest.acknowledged if oldest.durable else 0
+
+
+def _members(bits: int) -> tuple[int, ...]:
+    return tuple([replica for replica in range(bits.bit_length()) if bits >> replica & 1])
 
 
 def tell_role(state: ReplicaState) -> None:

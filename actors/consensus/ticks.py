@@ -72,6 +72,9 @@ def _fire_do_view_change(state: ReplicaState) -> None:
 
 def _fire_view_change_status(state: ReplicaState) -> None:
     if state.status is Status.VIEW_CHANGE:
+        state.silent = state.everybody & ~state.start_view_change_votes
+        for replica in state.do_view_change_votes:
+            state.silent &= ~(1 << replica)
         view_change.enter(state, state.view + 1)
 
 

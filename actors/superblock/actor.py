@@ -13,7 +13,7 @@ from levrier.actors.consensus import messages as consensus
 from levrier.actors.runtime import Handlers, NodeActor, Recipient, Runtime
 from levrier.actors.superblock import messages as superblock
 from levrier.actors.superblock.core import SuperblockCore
-from levrier.persistence.errors import StorageError
+from levrier.persistence.errors import StorageError, is_for_want_of_space
 from levrier.persistence.superblock import Phase, SuperblockStore, VsrState
 
 
@@ -99,7 +99,7 @@ class SuperblockActor(NodeActor):
         try:
             self._store.write(record)
         except StorageError as error:
-            self._core.on_failed(self.runtime.clock.monotonic_nanos())
+            self._core.on_failed(self.runtime.clock.monotonic_nanos(), is_full=is_for_want_of_space(error))
             self._last_reason = str(error)
             if self._core.is_failure_worth_a_line:
                 logger.error("superblock write failed, {} in a row: {}", self._core.failures, error)
@@ -125,8 +125,12 @@ class SuperblockActor(NodeActor):
                 birth.BirthPersisted(birth_id=record.birth_id, is_born=record.phase is Phase.BORN, voter=record.voter)
             )
 
+    def _view_failed(self, reason: str) -> consensus.ViewPersistFailed:
+        core = self._core
+        return consensus.ViewPersistFailed(failures=core.failures, is_full=core.is_full, reason=reason)
+
     def _answer_failed(self, views: int, checkpoints: list[int], reason: str) -> None:
         for _ in range(views):
-            self._consensus.tell(consensus.ViewPersistFailed(failures=self._core.failures, reason=reason))
+            self._consensus.tell(self._view_failed(reason))
         for op in checkpoints:
             self._checkpoint.tell(checkpoint.RecordFailed(op=op, reason=reason))

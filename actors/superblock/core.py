@@ -20,7 +20,7 @@ assert BACKOFF_BASE_NANOS << BACKOFF_SHIFT_MAX >= BACKOFF_NANOS_MAX
 class SuperblockCore:
     """The record that is wanted, the one that is durable, and the failures in between."""
 
-    __slots__ = ("_durable", "_failures", "_first", "_record", "_retry_nanos")
+    __slots__ = ("_durable", "_failures", "_first", "_is_full", "_record", "_retry_nanos")
 
     def __init__(self, *, state: VsrState, durable: bool) -> None:
         """`state` is what boot recovered or made up; `durable` says whether it lies on the disk already."""
@@ -28,6 +28,7 @@ class SuperblockCore:
         self._first = state
         self._durable = state if durable else None
         self._failures = 0
+        self._is_full = False
         self._retry_nanos = 0
 
     @property
@@ -42,8 +43,13 @@ class SuperblockCore:
 
     @property
     def failures(self) -> int:
-        """Failed writes since the last that succeeded, a checkpoint's included."""
+        """Failed writes since the last that succeeded, a checkpoint's included; since the disk was last full if it was."""
         return self._failures
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the last of them failed for want of space only."""
+        return self._is_full
 
     @property
     def is_failure_worth_a_line(self) -> bool:
@@ -106,10 +112,14 @@ class SuperblockCore:
         assert record.view <= self._record.view
         self._durable = record
         self._failures = 0
+        self._is_full = False
         self._retry_nanos = 0
 
-    def on_failed(self, now_nanos: int) -> None:
-        """The write failed; the record stays wanted."""
+    def on_failed(self, now_nanos: int, *, is_full: bool) -> None:
+        """The write failed; the record stays wanted. A full disk and a broken one are counted apart."""
+        if is_full != self._is_full:
+            self._is_full = is_full
+            self._failures = 0
         self._failures += 1
         wait = BACKOFF_BASE_NANOS << min(self._failures, BACKOFF_SHIFT_MAX)
         self._retry_nanos = now_nanos + min(wait, BACKOFF_NANOS_MAX)

@@ -14,7 +14,12 @@ pytest.importorskip("apache_iggy", reason="the official SDK is not installed")
 from apache_iggy import IggyClient
 
 from levrier.cluster.address import Address
+from levrier.cluster.client import Client
+from levrier.cluster.client_errors import NotTaken
+from levrier.cluster.standing import survey
 from levrier.cluster.testing import Cluster
+from levrier.cluster.watch import as_user
+from levrier.wire.codes import NodeRole
 from tests.cluster.ledger import Ledger
 from tests.cluster.test_cluster_faults import OPERATIONS, go_on, settle
 from tests.sdk.running import reconnecting
@@ -23,6 +28,9 @@ pytestmark = [pytest.mark.process, pytest.mark.sdk]
 
 WINDOW_SECONDS = 2.0
 """The heartbeat timeout: a backup that does not hear its primary for so long wants another one."""
+
+ANSWER_SECONDS = 2 * WINDOW_SECONDS
+"""Within which a request is answered, if only to be asked again."""
 
 CUT_SECONDS = 3 * WINDOW_SECONDS
 """Time for two elections: the first successor may be the very member that the old primary does not hear."""
@@ -64,6 +72,32 @@ def test_a_cut_behind_the_primary_stops_nobody_and_is_made_good_once_it_is_heale
                 await asyncio.to_thread(cluster.wait_until_caught_up, replica)
             for replica in range(cluster.nodes):
                 await asyncio.to_thread(settle, ledger, Address.parse(cluster.address(replica)))
+
+        asyncio.run(story())
+
+
+def test_a_primary_that_is_alone_says_so_and_leaves_nobody_without_an_answer() -> None:
+    """It cannot know that it was replaced; it knows that nobody acknowledges, and lists nobody as leader then."""
+    with Cluster(heartbeat=f"{WINDOW_SECONDS:g} s") as cluster:
+
+        async def story() -> None:
+            alone = await leading(cluster)
+            where = Address.parse(cluster.address(alone))
+            async with await Client.connect(where.host, where.port, deadline_seconds=ANSWER_SECONDS) as client:
+                await client.login("iggy", "iggy")
+                cluster.isolate(alone)
+                with pytest.raises(NotTaken):
+                    await client.create_stream("nobody-acknowledges")
+                roles = [node.role for node in (await client.cluster_metadata()).nodes]
+                assert NodeRole.LEADER not in roles
+            successor = await asyncio.to_thread(cluster.wait_for_primary, other_than=alone)
+            found = await survey(str(where), login=as_user("iggy", "iggy"), seconds=ANSWER_SECONDS)
+            assert found.primary == successor
+            names = [f"node-{replica}" for replica in range(cluster.nodes) if replica != alone]
+            row = found.rows[alone]
+            assert (row["waiting"], list(row["waiting_for"])) == ("waiting for quorum: 1 of 3", names)
+            cluster.heal()
+            await asyncio.to_thread(cluster.wait_until_caught_up, alone)
 
         asyncio.run(story())
 

@@ -20,7 +20,7 @@ from tests.actors.consensus.builders import (
     replica_of,
     sealed_chain,
 )
-from tests.actors.consensus.peers import acknowledged, member, persists, settle_disk, start_view
+from tests.actors.consensus.peers import acknowledged, member, persists, settle_disk, start_view, ticks
 
 SILENCE_TICKS = NORMAL_HEARTBEAT_TICKS // 2
 
@@ -101,6 +101,16 @@ def test_a_wedged_superblock_ends_the_node_once() -> None:
     [fatal] = of_type(replica.on_tick(), Fatal)
     assert fatal.status is ExitStatus.SUPERBLOCK_WEDGED
     assert of_type(replica.on_tick(), Fatal) == []
+
+
+def test_a_disk_that_is_only_full_never_ends_the_node() -> None:
+    """BR-51: freeing some of it is enough, however long that takes."""
+    replica = moved_to_view_1(failures_max=3)
+    replica.on_tick()
+    replica.on_view_persist_failed(500, "ENOSPC", is_full=True)
+    assert of_type(ticks(replica, 100), Fatal) == []
+    replica.on_view_persisted(1, 1)
+    assert not needs_persist(replica.state)
 
 
 def test_a_bound_of_zero_never_ends_the_node() -> None:

@@ -84,18 +84,18 @@ def test_the_wait_doubles_from_20_ms_up_to_a_second() -> None:
     subject = core()
     waits = []
     for _ in range(12):
-        subject.on_failed(5 * MILLI)
+        subject.on_failed(5 * MILLI, is_full=False)
         waits.append(subject.gate_wait_nanos(5 * MILLI) // MILLI)
     assert waits == [20, 40, 80, 160, 320, 640, 1000, 1000, 1000, 1000, 1000, 1000]
 
 
 def test_the_wait_ends_with_time_or_with_a_success() -> None:
     subject = core()
-    subject.on_failed(0)
+    subject.on_failed(0, is_full=False)
     assert subject.gate_wait_nanos(19 * MILLI) == MILLI
     assert subject.gate_wait_nanos(20 * MILLI) == 0
 
-    subject.on_failed(0)
+    subject.on_failed(0, is_full=False)
     assert subject.failures == 2
     subject.on_written(subject.record)
     assert (subject.failures, subject.gate_wait_nanos(0)) == (0, 0)
@@ -105,10 +105,23 @@ def test_a_disk_that_stays_broken_is_reported_ever_more_rarely() -> None:
     subject = core()
     lines = []
     for number in range(1, 20):
-        subject.on_failed(0)
+        subject.on_failed(0, is_full=False)
         if subject.is_failure_worth_a_line:
             lines.append(number)
     assert lines == [1, 2, 4, 8, 16]
+
+
+def test_a_full_disk_and_a_broken_one_are_counted_apart() -> None:
+    """BR-51: being full for long is no reason to end at the first other failure."""
+    subject = core()
+    for _ in range(500):
+        subject.on_failed(0, is_full=True)
+    assert (subject.failures, subject.is_full) == (500, True)
+    subject.on_failed(0, is_full=False)
+    assert (subject.failures, subject.is_full) == (1, False)
+    subject.on_failed(0, is_full=True)
+    subject.on_written(subject.record)
+    assert (subject.failures, subject.is_full) == (0, False)
 
 
 def test_only_a_settled_cut_takes_the_mark_away() -> None:
