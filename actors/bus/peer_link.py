@@ -17,7 +17,7 @@ from levrier.wire.framing import HEADER_SIZE, FrameDecoder
 BACK_OFF_FIRST_MILLISECONDS: Final = 50
 BACK_OFF_MAX_MILLISECONDS: Final = 1_000
 UNWANTED_MAX_MILLISECONDS: Final = 30_000
-"""The longest pause before a peer is dialled that was reached and turned out to be no member of this cluster."""
+"""The longest pause before a peer is dialled that refused us, or was refused, or turned out to be no member of this cluster."""
 _UNWANTED_DOUBLINGS_MAX: Final = 5
 _JITTER: Final = 0.25
 
@@ -51,7 +51,8 @@ class PeerState(Enum):
 class BackOff:
     """The pauses between two dials: doubled from 50 ms to 1 s, each a quarter shorter or longer by chance.
 
-    For a peer that is not wanted they go on from there to 30 s: only an operator can change that, and nobody waits for it.
+    For a peer that is not wanted they go on from there to 30 s: only an operator can change that, and nobody waits for it. It
+    stays unwanted, whatever it says, until it is welcome; but one that is down meanwhile is dialled as any other.
     """
 
     __slots__ = ("_chance", "_next", "_unwanted", "hurried")
@@ -63,8 +64,9 @@ class BackOff:
         self._unwanted = 0
 
     def reset(self) -> None:
-        """The peer was reached and spoke."""
-        self._next = BACK_OFF_FIRST_MILLISECONDS
+        """The peer was reached and spoke. Of one that is not wanted that means nothing."""
+        if not self._unwanted:
+            self._next = BACK_OFF_FIRST_MILLISECONDS
 
     def exhaust(self) -> None:
         """The peer is not wanted: wait for long, and twice as long each time that it is found to be so."""
@@ -75,12 +77,12 @@ class BackOff:
     def welcome(self) -> None:
         """The peer is a member: what it was before does not count."""
         self._unwanted = 0
+        self._next = BACK_OFF_FIRST_MILLISECONDS
 
     def pause(self) -> int:
         """Milliseconds until the next dial."""
         pause = self._next
-        if not self.hurried:
-            self._next = min(2 * pause, BACK_OFF_MAX_MILLISECONDS)
+        self._next = BACK_OFF_FIRST_MILLISECONDS if self.hurried else min(2 * pause, BACK_OFF_MAX_MILLISECONDS)
         return max(1, round(pause * (1 - _JITTER + 2 * _JITTER * self._chance())))
 
 

@@ -7,7 +7,8 @@ dropped and counted: replicas repeat what matters, and what is old when a link c
 
 Without a shared secret a dialler's link may carry frames as soon as it stands. Its pauses go back to the shortest only when
 the peer has said something that could be verified, or has kept the link for a while: one that closes each link at once is
-not hammered.
+not hammered. A peer that refuses us, or whom we refuse, is dialled ever less often until it is admitted; one that cannot be
+reached is not: it may be back at any moment.
 """
 
 from collections.abc import Callable, Sequence
@@ -321,14 +322,15 @@ class Peers:
         """End the link: the peer is no member of this cluster. It is told once for each reason, until it was a member."""
         peer = self._peers[replica]
         link = peer.link
-        if link is None:
-            peer.failure = reason
-            peer.back_off.exhaust()
-            return []
         effects: list[PeerEffect] = []
         if peer.unwanted_for != reason:
             peer.unwanted_for = reason
-            effects.append(Refused(address=link.address, refusal=Refusal(reason=reason)))
+            address = str(peer.where) if link is None else link.address
+            effects.append(Refused(address=address, refusal=Refusal(reason=reason)))
+        if link is None:  # The peer has ended it first, for the same reason.
+            peer.failure = reason
+            peer.back_off.exhaust()
+            return effects
         effects.append(CloseLink(link=link.number, reason=reason, abort=True))
         self._forget(link, reason, effects, wanted=False)
         return effects
@@ -380,7 +382,7 @@ class Peers:
 
     def _refuse(self, link: Link, step: Step, refusal: Refusal, effects: list[PeerEffect]) -> None:
         effects.append(Refused(address=link.address, refusal=refusal))
-        self._close(link, refusal.reason, effects, abort=not step.reply)
+        self._close(link, refusal.reason, effects, abort=not step.reply, wanted=False)
 
     def _establish(self, link: Link, peer: Peer, effects: list[PeerEffect]) -> None:
         """The link may carry frames. One that the peer had before ends: the peer dials anew only if it lost that one."""
@@ -422,18 +424,20 @@ class Peers:
             refused = Dialer(self._identity, peer=peer.replica, entropy=self._entropy).on_frame(frame).refused
             if refused is not None:
                 effects.append(Refused(address=link.address, refusal=refused))
-                self._close(link, refused.reason, effects)
+                self._close(link, refused.reason, effects, wanted=False)
                 return False
         if read.reason is DropReason.SENDER or read.reason is DropReason.CLUSTER:
             effects.append(Refused(address=link.address, refusal=Refusal(reason=read.detail)))
-            self._close(link, read.detail, effects)
+            self._close(link, read.detail, effects, wanted=False)
             return False
         return True
 
-    def _close(self, link: Link, reason: str, effects: list[PeerEffect], *, abort: bool = True) -> None:
+    def _close(
+        self, link: Link, reason: str, effects: list[PeerEffect], *, abort: bool = True, wanted: bool = True
+    ) -> None:
         if link.number in self._links:
             effects.append(CloseLink(link=link.number, reason=reason, abort=abort))
-            self._forget(link, reason, effects)
+            self._forget(link, reason, effects, wanted=wanted)
 
     def _forget(self, link: Link, reason: str, effects: list[PeerEffect], *, wanted: bool = True) -> None:
         """Drop the connection and, where it was the one of a peer, what waits for it; dial again where that is ours."""
@@ -443,11 +447,11 @@ class Peers:
         if peer is None:
             return
         peer.failure = reason
+        if not wanted:
+            peer.back_off.exhaust()
         if peer.link is link:
             peer.link = None
-            if not wanted:
-                peer.back_off.exhaust()
-            elif self._is_old(link):
+            if self._is_old(link):
                 peer.back_off.reset()
             peer.dropped(DropReason.NOT_CONNECTED, peer.queue.clear())
             effects.append(bus.PeerDown(replica=peer.replica, reason=reason))

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from levrier.actors.bus.handshake import Acceptor, Dialer, LinkIdentity, LinkSecret, Step
 from levrier.actors.bus.peer_link import PeerAddress, PeerReport
-from levrier.actors.bus.peers import LinkLimits, PeerEffect, Peers
+from levrier.actors.bus.peers import LinkLimits, PeerEffect, Peers, RedialAfter
 from levrier.wire.handshake import Handshake
 from levrier.wire.identity import cluster_id
 from levrier.wire.prepare import METADATA_GROUP, project
@@ -198,3 +198,14 @@ class PeersRig:
     def peer(self, replica: int) -> PeerReport:
         """How the way to that peer stands."""
         return next(report for report in self.peers.report() if report.replica == replica)
+
+
+def pauses(rig: PeersRig, peer: int, dials: int) -> list[int]:
+    """The pauses after that many failed dials."""
+    found = []
+    for _ in range(dials):
+        rig.keep(rig.peers.on_redial(peer))
+        rig.effects.clear()
+        rig.keep(rig.peers.on_dial_failed(peer, "refused"))
+        found += [effect.milliseconds for effect in rig.take(RedialAfter)]
+    return found

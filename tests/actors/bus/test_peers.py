@@ -22,21 +22,11 @@ from tests.actors.bus.link_rig import (
     flip,
     heartbeat,
     identity,
+    pauses,
     prepare,
     prepare_ok,
     roster,
 )
-
-
-def pauses(rig: PeersRig, peer: int, dials: int) -> list[int]:
-    """The pauses after that many failed dials."""
-    found = []
-    for _ in range(dials):
-        rig.keep(rig.peers.on_redial(peer))
-        rig.effects.clear()
-        rig.keep(rig.peers.on_dial_failed(peer, "refused"))
-        found += [effect.milliseconds for effect in rig.take(RedialAfter)]
-    return found
 
 
 def authenticated(rig: PeersRig, peer: int) -> int:
@@ -519,45 +509,3 @@ def test_a_dialer_dials_again_when_its_link_ends() -> None:
     rig.effects.clear()
     rig.dial(1)
     assert rig.peer(1).up
-
-
-def test_a_peer_of_another_birth_is_dropped_and_dialled_rarely() -> None:
-    """B-009, the part that the birth id decides: whoever compares the ids has the link ended."""
-    rig = PeersRig(replica=0)
-    link = rig.dial(1)
-    rig.receive(link, heartbeat(replica=1))
-    for _ in range(20):
-        rig.keep(rig.peers.on_tick())
-    rig.effects.clear()
-    rig.keep(rig.peers.drop_peer(1, "birth id a there, b here"))
-    assert [type(effect) for effect in rig.effects] == [Refused, CloseLink, bus.PeerDown, RedialAfter]
-    assert [effect.link for effect in rig.effects if isinstance(effect, CloseLink)] == [link]
-    assert rig.take(RedialAfter) == [RedialAfter(replica=1, milliseconds=1000)]
-    assert rig.peer(1).failure == "birth id a there, b here"
-
-
-def test_a_peer_that_is_no_member_is_dialled_ever_less_often_and_told_of_once() -> None:
-    """Only an operator can change it: the pauses double to 30 s, and one line says why until the reason is another."""
-    rig = PeersRig(replica=0)
-    pauses, told = [], []
-    for reason in ["another birth"] * 7 + ["another count", "another count"]:
-        rig.dial(1)
-        rig.effects.clear()
-        rig.keep(rig.peers.drop_peer(1, reason))
-        pauses += [effect.milliseconds for effect in rig.effects if isinstance(effect, RedialAfter)]
-        told += [effect.refusal.reason for effect in rig.effects if isinstance(effect, Refused)]
-    assert pauses == [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000, 30_000]
-    assert told == ["another birth", "another count"]
-    rig.dial(1)
-    rig.peers.welcome(1)
-    rig.effects.clear()
-    rig.keep(rig.peers.drop_peer(1, "another count"))
-    assert [effect.milliseconds for effect in rig.effects if isinstance(effect, RedialAfter)] == [1_000]
-    assert len([effect for effect in rig.effects if isinstance(effect, Refused)]) == 1
-
-
-def test_a_peer_that_is_not_there_can_be_dropped() -> None:
-    rig = PeersRig(replica=1)
-    rig.keep(rig.peers.drop_peer(0, "birth id a there, b here"))
-    assert rig.effects == []
-    assert rig.peer(0).failure == "birth id a there, b here"
