@@ -142,6 +142,7 @@ class Peers:
         self.urgent = False
         """Whether enough waits for a peer that reads: write now, before the batch ends and the queue runs over."""
         self._tick = 0
+        self._assert_invariants()
 
     # What others ask.
 
@@ -194,6 +195,7 @@ class Peers:
                 peer.frames_sent += len(peer.queue)
                 peer.bytes_sent += peer.queue.size
                 outgoing.append((link.number, peer.queue.take()))
+            self._assert_peer(peer)
         return outgoing
 
     def on_blocked(self, number: int) -> None:
@@ -201,6 +203,8 @@ class Peers:
         link = self._links.get(number)
         if link is not None and link.blocked_since is None:
             link.blocked_since = self._tick
+            if link.peer is not None:
+                self._assert_peer(link.peer)
 
     def on_resumed(self, number: int) -> None:
         """The peer reads again."""
@@ -210,6 +214,7 @@ class Peers:
         link.blocked_since = None
         if link.peer is not None:
             self._mark(link.peer)
+            self._assert_peer(link.peer)
 
     # Connections.
 
@@ -223,6 +228,7 @@ class Peers:
         assert peer.dials
         assert peer.state is PeerState.PAUSED
         peer.state = PeerState.DIALLING
+        self._assert_invariants()
         return [Dial(where=peer.where)]
 
     def on_dial_failed(self, replica: int, reason: str) -> list[PeerEffect]:
@@ -230,7 +236,9 @@ class Peers:
         peer = self._peers[replica]
         assert peer.state is PeerState.DIALLING
         peer.failure = reason
-        return [self._pause(peer)]
+        effects: list[PeerEffect] = [self._pause(peer)]
+        self._assert_invariants()
+        return effects
 
     def on_dialled(self, number: int, replica: int, address: str) -> list[PeerEffect]:
         """The peer's address answers: introduce ourselves."""
@@ -245,6 +253,7 @@ class Peers:
             self._shaking[number] = link
         else:
             self._establish(link, peer, effects)
+        self._assert_invariants()
         return effects
 
     def on_accepted(self, number: int, address: str) -> list[PeerEffect]:
@@ -255,6 +264,7 @@ class Peers:
             self._close(oldest, f"more than {self._limits.anonymous_max} handshakes at once", effects)
         link = self._open(number, address, Acceptor(self._identity, entropy=self._entropy))
         self._anonymous[number] = link
+        self._assert_invariants()
         return effects
 
     def on_closed(self, number: int) -> list[PeerEffect]:
@@ -268,6 +278,7 @@ class Peers:
             if refusal is not None:
                 effects.append(Refused(address=link.address, refusal=refusal))
         self._forget(link, self._guess(link), effects)
+        self._assert_invariants()
         return effects
 
     def on_received(self, number: int, data: bytes) -> list[PeerEffect]:
@@ -278,6 +289,8 @@ class Peers:
         effects: list[PeerEffect] = []
         if link.handshake is not None:
             data = self._shake(link, data, effects)
+            if effects:  # A step of the handshake, of which a link has few.
+                self._assert_invariants()
             if not data:
                 return effects
         peer, decoder = link.peer, link.decoder
@@ -292,9 +305,11 @@ class Peers:
             frames, broken = error.frames, str(error)
         for frame in frames:
             if not self._take(link, peer, frame, effects):
-                return effects
+                broken = None
+                break
         if broken is not None:
             self._close(link, broken, effects)
+        self._assert_peer(peer)
         return effects
 
     def on_tick(self) -> list[PeerEffect]:
@@ -314,6 +329,7 @@ class Peers:
                 continue
             if self._tick - stalled.blocked_since > self._limits.write_stall_ticks:
                 self._close(stalled, f"nothing was read for {self._limits.write_stall_ticks} s", effects)
+        self._assert_invariants()
         return effects
 
     # What actors tell.
@@ -333,6 +349,7 @@ class Peers:
             return effects
         effects.append(CloseLink(link=link.number, reason=reason, abort=True))
         self._forget(link, reason, effects, wanted=False)
+        self._assert_invariants()
         return effects
 
     def welcome(self, replica: int) -> None:
@@ -340,6 +357,7 @@ class Peers:
         peer = self._peers[replica]
         peer.unwanted_for = ""
         peer.back_off.welcome()
+        self._assert_peer(peer)
 
     def set_pace(self, *, hurried: bool) -> None:
         """Dial without doubling the pauses, or with it."""
@@ -347,6 +365,7 @@ class Peers:
             peer.back_off.hurried = hurried
             if hurried:
                 peer.back_off.reset()
+        self._assert_invariants()
 
     def nobody_takes(self, replica: int) -> None:
         """A verified frame of the peer has no recipient in this node."""
@@ -492,8 +511,36 @@ class Peers:
         ):
             self.urgent = True
         self._mark(peer)
+        self._assert_peer(peer)
 
     def _mark(self, peer: Peer) -> None:
         if not peer.dirty:
             peer.dirty = True
             self._dirty.append(peer)
+
+    def _assert_invariants(self) -> None:
+        """Looks at every peer: for whatever is not done once a frame."""
+        assert self._anonymous.keys() <= self._links.keys()
+        assert self._shaking.keys() <= self._links.keys()
+        assert len(self._anonymous) <= self._limits.anonymous_max
+        established = [peer for peer in self._all if peer.link is not None]
+        assert len(self._links) == len(self._anonymous) + len(self._shaking) + len(established)
+        assert len(self._shaking) == sum(peer.state is PeerState.SHAKING for peer in self._all)
+        assert all(peer.dirty for peer in self._dirty)
+        assert len(self._dirty) == sum(peer.dirty for peer in self._all)
+        for peer in self._all:
+            self._assert_peer(peer)
+
+    def _assert_peer(self, peer: Peer) -> None:
+        """What is done once a frame has this alone at its end."""
+        link = peer.link
+        if link is None:
+            assert peer.state is not PeerState.UP
+            assert not len(peer.queue)
+            return
+        assert peer.state is PeerState.UP
+        assert link.peer is peer
+        assert link.handshake is None
+        assert self._links.get(link.number) is link
+        if len(peer.queue):
+            assert peer.dirty or link.blocked_since is not None, "what waits for a peer that reads is written"
