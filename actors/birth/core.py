@@ -161,6 +161,7 @@ class BirthCore:
         self._waiting = ""
         self._abstaining = 0
         self._effects: list[BirthEffect] = []
+        self._assert_invariants()
 
     @property
     def own(self) -> Own:
@@ -422,6 +423,7 @@ class BirthCore:
             self._effects.append(Waiting(text=waiting))
         self._note_abstaining()
         effects, self._effects = self._effects, []
+        self._assert_invariants()
         return effects
 
     def _note_abstaining(self) -> None:
@@ -433,3 +435,24 @@ class BirthCore:
         if abstaining != self._abstaining:
             self._abstaining = abstaining
             self._effects.append(Abstaining(replicas=abstaining))
+
+    def _assert_invariants(self) -> None:
+        own, writing = self._own, self._writing
+        if own.phase is MemberPhase.BLANK:
+            assert not own.voter
+        if writing is not None:
+            assert writing.birth_id != 0
+            assert own.birth_id in (0, writing.birth_id), "a member is born once"
+            assert writing.phase >= own.phase
+            assert writing.voter or not own.voter, "a voter stays one"
+        for peer in self._peers.values():
+            if peer.hello is not None:
+                assert peer.is_up
+            if peer.is_admitted:
+                assert peer.hello is not None
+                assert own.phase is MemberPhase.BORN
+        assert len(self._asked) <= ASKED_MAX
+        assert self._own_token <= self._tokens
+        assert self._abstaining >> self._count == 0
+        assert not self._abstaining >> self._replica & 1, "a member hears nothing of itself"
+        assert not self._effects, "what was decided was handed out"

@@ -189,6 +189,7 @@ class Fetch:
         """The last peer that refused, and the tick."""
         self._failed_at: int | None = None
         """The tick at which the last attempt failed here, with whatever peer."""
+        self._assert_invariants()
 
     @property
     def stage(self) -> Stage | None:
@@ -227,14 +228,18 @@ class Fetch:
         if failed_at is not None and self._ticks - failed_at < self._retry_ticks:
             session.is_asked = False
             session.idle_ticks = self._ticks - failed_at
-            return effects
-        return [*effects, RequestTarget(peer=peer, nonce=session.nonce)]
+        else:
+            effects.append(RequestTarget(peer=peer, nonce=session.nonce))
+        self._assert_invariants()
+        return effects
 
     def on_canceled(self, attempt: int) -> list[FetchEffect]:
         """The attempt is not wanted any more."""
         if self._session is None or self._session.attempt != attempt:
             return [Drop(what=f"a cancellation of attempt {attempt}")]
-        return self._end()
+        effects = self._end()
+        self._assert_invariants()
+        return effects
 
     def on_target(self, sender: int, target: Target) -> list[FetchEffect]:
         """A descriptor arrived. One that is not to be fetched is left to the stall timer."""
@@ -262,6 +267,7 @@ class Fetch:
             return [Drop(what=f"a chunk of replica {sender}: artifact {artifact} at {offset} is not the next")]
         session.idle_ticks = 0
         self._stalls = 0
+        self._assert_invariants()
         return [Store(artifact=artifact, offset=offset, data=data), self._proceed(session)]
 
     def on_tick(self) -> list[FetchEffect]:
@@ -272,6 +278,7 @@ class Fetch:
             return []
         session.idle_ticks += 1
         if session.idle_ticks < self._retry_ticks:
+            self._assert_invariants()
             return []
         session.idle_ticks = 0
         if session.is_asked:
@@ -279,6 +286,7 @@ class Fetch:
             if self._stalls > STALL_RETRIES_MAX:
                 return self._fail(f"replica {session.peer} is silent: {self._stalls} stalls in a row")
         session.is_asked = True
+        self._assert_invariants()
         if session.stage is Stage.FETCHING:
             return [self._proceed(session)]
         return [RequestTarget(peer=session.peer, nonce=session.nonce)]
@@ -299,6 +307,7 @@ class Fetch:
         session.stage = Stage.AWAITING_TARGET
         session.assembly = None
         session.idle_ticks = 0
+        self._assert_invariants()
         return [Discard(), RequestTarget(peer=session.peer, nonce=session.nonce)]
 
     def on_incoherent(self, reason: str) -> list[FetchEffect]:
@@ -311,12 +320,14 @@ class Fetch:
         assert session.stage is Stage.FETCHING
         assert self._assembly().is_complete
         session.stage = Stage.READY
+        self._assert_invariants()
 
     def on_place(self, attempt: int) -> list[FetchEffect]:
         """The log is cut: the snapshot may be written."""
         if not self._is_at(attempt, Stage.READY):
             return [Drop(what=f"PlaceSnapshot of attempt {attempt}")]
         self._present().stage = Stage.PLACING
+        self._assert_invariants()
         return [Place(attempt=attempt)]
 
     def on_placed(self, attempt: int) -> list[FetchEffect]:
@@ -324,6 +335,7 @@ class Fetch:
         if not self._is_at(attempt, Stage.PLACING):
             return [Drop(what=f"ReceivedPlaced of attempt {attempt}")]
         self._present().stage = Stage.PLACED
+        self._assert_invariants()
         return [ReportPlaced(attempt=attempt)]
 
     def on_not_placed(self, attempt: int, reason: str) -> list[FetchEffect]:
@@ -336,7 +348,9 @@ class Fetch:
         """State machine and table are installed."""
         if not self._is_at(attempt, Stage.PLACED if is_ahead else Stage.READY):
             return [Drop(what=f"InstallFinished of attempt {attempt}")]
-        return [FinishPlaced(), *self._end()] if is_ahead else self._end()
+        effects = self._end()
+        self._assert_invariants()
+        return [FinishPlaced(), *effects] if is_ahead else effects
 
     def _accept(self, session: _Session, target: Target) -> list[FetchEffect]:
         """Raises `WireError` for what is not to be fetched, before anything has changed."""
@@ -349,6 +363,7 @@ class Fetch:
         session.commit_op, session.commit_max = target.commit_op, target.commit_max
         session.assembly = Assembly(artifacts)
         session.idle_ticks = 0
+        self._assert_invariants()
         return [ReportAccepted(attempt=session.attempt), self._proceed(session)]
 
     def _proceed(self, session: _Session) -> FetchEffect:
@@ -366,7 +381,9 @@ class Fetch:
     def _fail(self, reason: str, *, is_refused: bool = False) -> list[FetchEffect]:
         session = self._present()
         self._stalls = 0
-        return [*self._end(), ReportFailed(attempt=session.attempt, reason=reason, is_refused=is_refused)]
+        effects = self._end()
+        self._assert_invariants()
+        return [*effects, ReportFailed(attempt=session.attempt, reason=reason, is_refused=is_refused)]
 
     def _end(self) -> list[FetchEffect]:
         session, self._session = self._session, None
@@ -389,3 +406,18 @@ class Fetch:
         assembly = self._present().assembly
         assert assembly is not None, "nothing was accepted"
         return assembly
+
+    def _assert_invariants(self) -> None:
+        assert 0 <= self._stalls <= STALL_RETRIES_MAX
+        assert 0 <= self._budget[1] <= DECODE_RETRIES_MAX + 1, "a generation beyond its budget is not accepted"
+        assert self._failed_at is None or self._failed_at <= self._ticks
+        session = self._session
+        if session is None:
+            return
+        assert 0 <= session.idle_ticks < self._retry_ticks
+        if session.stage is Stage.AWAITING_TARGET:
+            assert session.assembly is None
+            return
+        assert session.assembly is not None
+        if session.stage is not Stage.FETCHING:
+            assert session.assembly.is_complete

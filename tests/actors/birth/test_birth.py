@@ -154,3 +154,11 @@ def test_a_lost_hello_is_said_again() -> None:
     own.on_peer_up(2)
     said = [effect for effect in own.on_tick() if isinstance(effect, core.Send)]
     assert [(effect.replica, type(effect.body)) for effect in said] == [(2, Hello)]
+
+
+def test_a_peer_that_is_admitted_unheard_is_found() -> None:
+    members = Members([voter()] * 3)
+    machine = members.start(0)
+    machine.core._peers[1].is_admitted = True
+    with pytest.raises(AssertionError):
+        machine.core.on_tick()

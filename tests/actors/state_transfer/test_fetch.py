@@ -366,3 +366,12 @@ def test_after_a_failure_of_our_own_disk_no_peer_is_asked_before_the_retry_inter
     for _ in range(RETRY - 1):
         assert bench.core.on_tick() == []
     assert bench.core.on_tick() == [RequestTarget(peer=PEER + 1, nonce=bench.nonce)]
+
+
+def test_a_stage_that_does_not_fit_what_arrived_is_found() -> None:
+    bench = Bench()
+    bench.fetching()
+    assert bench.core._session is not None
+    bench.core._session.stage = Stage.READY
+    with pytest.raises(AssertionError):
+        bench.core.on_place(ATTEMPT)
