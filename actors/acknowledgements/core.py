@@ -110,6 +110,7 @@ class AcknowledgementsCore:
     def on_tick(self) -> list[AcknowledgementEffect]:
         """One interval has passed."""
         self._said_ticks += 1
+        self._assert_invariants()
         return [AskFrontier()]
 
     def on_applied(self, applied: FrontierApplied, *, now_ms: int) -> list[AcknowledgementEffect]:
@@ -135,6 +136,7 @@ class AcknowledgementsCore:
             record = Record(forgotten=tuple(self._forgotten), acknowledgements=tuple(self._held.values()))
             self._held, self._forgotten = {}, {}
             effects.insert(0, record)
+        self._assert_invariants()
         return effects
 
     def on_record_failed(self, record: Record) -> None:
@@ -147,6 +149,7 @@ class AcknowledgementsCore:
             self._forget(identity)
         for acknowledgement in newer.values():
             self._hold(acknowledgement)
+        self._assert_invariants()
 
     def on_frame(self, sender: int, body: bytes) -> list[AcknowledgementEffect]:
         """An Acknowledgement frame of that authenticated peer."""
@@ -158,12 +161,14 @@ class AcknowledgementsCore:
         if said.replica_id != expected:
             return [self._refuse(sender, Refusal.SENDER, f"it speaks for {said.replica_id}, it is {expected}")]
         self._hold(said)
+        self._assert_invariants()
         return []
 
     def on_peer_admitted(self, replica: int, *, voter: bool) -> list[AcknowledgementEffect]:
         """A peer is admitted to its link: tell it what was said last. A learner has lost what it said before."""
         if not voter:
             self._forget(replica_id(self._identity.cluster, replica))
+        self._assert_invariants()
         return [] if self._said is None else [Say(replica=replica, acknowledgement=self._said)]
 
     def _hold(self, said: Acknowledgement) -> None:
@@ -179,3 +184,13 @@ class AcknowledgementsCore:
     def _refuse(self, sender: int, refusal: Refusal, detail: str) -> Refused:
         self._refusals[refusal] += 1
         return Refused(replica=sender, refusal=refusal, detail=detail, count=self._refusals[refusal])
+
+    def _assert_invariants(self) -> None:
+        said, own = self._said, self._identity.replica_id
+        if said is not None:
+            assert said.replica_id == own
+            assert said.membership_view == self._membership
+        assert len(self._held) <= len(self._membership)
+        for identity, held in self._held.items():
+            assert held.replica_id == identity
+        assert own not in self._forgotten, "this replica knows what it said itself"

@@ -146,6 +146,7 @@ class CheckpointCore:
         self._file_op = 0 if last is None else last.op
         self._attempt: _Attempt | None = None
         self._attempts = 0
+        self._assert_invariants()
 
     @property
     def last(self) -> SnapshotInfo | None:
@@ -174,6 +175,7 @@ class CheckpointCore:
         self._attempt = _Attempt(number=self._attempts, op=op, phase=Phase.WRITING)
         if self._last is not None and self._last.op == op:
             return self._name(self._last)
+        self._assert_invariants()
         return WriteSnapshot(attempt=self._attempts, op=op)
 
     def on_received(self, transfer: int, op: int, checksum: int) -> list[Effect | ReceivedEffect]:
@@ -186,6 +188,7 @@ class CheckpointCore:
             return [*effects, ReportPlaced(transfer=transfer)]
         self._attempts += 1
         self._attempt = _Attempt(number=self._attempts, op=op, phase=Phase.WRITING, is_received=True, transfer=transfer)
+        self._assert_invariants()
         return [*effects, WriteReceived(attempt=self._attempts, op=op)]
 
     def on_finish(self, op: int) -> Effect:
@@ -206,6 +209,7 @@ class CheckpointCore:
         if self._attempt.is_received:
             transfer = self._attempt.transfer
             self._attempt = None
+            self._assert_invariants()
             return ReportPlaced(transfer=transfer)
         return self._name(info)
 
@@ -223,6 +227,7 @@ class CheckpointCore:
         if attempt is None:
             return Drop(what=f"CheckpointRecorded for op {op}")
         attempt.phase = Phase.DRAINING
+        self._assert_invariants()
         return DrainLog(up_to=op - 1)
 
     def on_record_failed(self, op: int, reason: str) -> Effect | ReceivedEffect:
@@ -237,6 +242,7 @@ class CheckpointCore:
         if attempt is None:
             return Drop(what=f"Drained up to op {up_to}")
         self._attempt = None
+        self._assert_invariants()
         if attempt.is_received:
             return Settled(op=attempt.op, log_size=log_size)
         return ReportDone(op=attempt.op, snapshot_size=attempt.snapshot_size, log_size=log_size)
@@ -255,6 +261,7 @@ class CheckpointCore:
         assert self._attempt is not None
         self._attempt.phase = Phase.NAMING
         self._attempt.snapshot_size = info.size
+        self._assert_invariants()
         return NameSnapshot(op=info.op, checksum=info.checksum)
 
     def _give_up(self, reason: str) -> list[Effect | ReceivedEffect]:
@@ -271,8 +278,25 @@ class CheckpointCore:
     def _fail(self, reason: str) -> Effect | ReceivedEffect:
         assert self._attempt is not None
         attempt, self._attempt = self._attempt, None
+        self._assert_invariants()
         if not attempt.is_received:
             return ReportFailed(op=attempt.op, reason=reason)
         if attempt.phase is Phase.WRITING:
             return ReportNotPlaced(transfer=attempt.transfer, reason=reason)
         return RetryFinish(op=attempt.op, reason=reason)
+
+    def _assert_invariants(self) -> None:
+        attempt, last = self._attempt, self._last
+        if last is not None:
+            assert last.op <= self._file_op
+        if attempt is None:
+            return
+        assert attempt.number == self._attempts, "the attempt under way is the latest"
+        if not attempt.is_received:
+            assert attempt.transfer == 0
+        if attempt.phase is Phase.WRITING:
+            assert attempt.op >= self._file_op
+        else:
+            assert last is not None, "only what is durable is named"
+            assert attempt.op == last.op
+            assert attempt.snapshot_size == last.size

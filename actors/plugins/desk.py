@@ -122,6 +122,7 @@ class PluginDesk:
         self._role: RoleChanged | None = None
         self._tickets: dict[int, _UnderWay] = {}
         self._number = 0
+        self._assert_invariants()
 
     @property
     def statuses(self) -> tuple[PluginStatus, ...]:
@@ -137,11 +138,13 @@ class PluginDesk:
         if own is not None:
             self._tell(own, own.session.committed(notice.request))
             self._advance(own, now, effects)
+            self._assert_seat(own)
         for seat in self._seats.values():
             if notice.operation in seat.watches and seat.paused_until is None:
                 seat.queue.put_notice(notice)
                 seat.status.notices_dropped = seat.queue.dropped
                 self._deliver(seat, now, effects)
+                self._assert_seat(seat)
         return effects
 
     def on_role(self, role: RoleChanged, now: int) -> list[Effect]:
@@ -155,6 +158,7 @@ class PluginDesk:
             if seat.paused_until is None:
                 seat.queue.put_role(role)
             self._advance(seat, now, effects)
+        self._assert_invariants()
         return effects
 
     def on_state_replaced(self, now: int) -> list[Effect]:
@@ -164,6 +168,7 @@ class PluginDesk:
             if seat.paused_until is None:
                 seat.queue.put_resync()
                 self._deliver(seat, now, effects)
+        self._assert_invariants()
         return effects
 
     def on_settlement(self, answer: Reply | Deny | Evict, now: int) -> list[Effect]:
@@ -181,6 +186,7 @@ class PluginDesk:
         if not isinstance(answer, Deny):
             self._send(seat, now, effects)
         self._deliver(seat, now, effects)
+        self._assert_invariants()
         return effects
 
     def on_answer(self, ticket: Ticket, found: object, now: int) -> list[Effect]:
@@ -193,6 +199,7 @@ class PluginDesk:
             seat.queue.put_answer(Answered(number=under_way.number, answer=found))
         effects: list[Effect] = []
         self._deliver(seat, now, effects)
+        self._assert_invariants()
         return effects
 
     # What a plugin does.
@@ -225,6 +232,7 @@ class PluginDesk:
                 )
             )
         self._advance(seat, now, effects)
+        self._assert_invariants()
         return effects
 
     def on_ask(self, ask: Ask, now: int) -> list[Effect]:
@@ -233,6 +241,7 @@ class PluginDesk:
         if ask.life != seat.life:
             return []
         ticket = self._mint(seat, _Kind.QUESTION, now + _LIFE_LONG, ask.life, ask.number)
+        self._assert_invariants()
         return [Inquire(ticket, ask.question)]
 
     def on_tick_due(self, plugin: str, now: int) -> list[Effect]:
@@ -242,6 +251,7 @@ class PluginDesk:
         if seat.paused_until is None:
             seat.queue.put_tick()
             self._deliver(seat, now, effects)
+        self._assert_invariants()
         return effects
 
     def on_handled(self, handled: Handled, now: int) -> list[Effect]:
@@ -262,6 +272,7 @@ class PluginDesk:
         if handled.failure:
             self._pause(seat, handled.failure, now, effects)
         self._deliver(seat, now, effects)
+        self._assert_invariants()
         return effects
 
     def on_watch(self, now: int) -> list[Effect]:
@@ -279,6 +290,7 @@ class PluginDesk:
                 )
             self._expire(seat, now)
             self._advance(seat, now, effects)
+        self._assert_invariants()
         return effects
 
     # Private.
@@ -377,6 +389,21 @@ class PluginDesk:
     def _answer(self, seat: _Seat, life: int, settled: Settled) -> None:
         if life == seat.life and seat.paused_until is None:
             seat.queue.put_answer(settled)
+
+    def _assert_invariants(self) -> None:
+        assert len(self._tickets) == sum(len(seat.under_way) for seat in self._seats.values())
+        for seat in self._seats.values():
+            self._assert_seat(seat)
+
+    def _assert_seat(self, seat: _Seat) -> None:
+        """What is done for every commit has this alone at its end."""
+        assert self._by_client.get(seat.session.client) is seat
+        assert seat.session.waiting <= limits.KEYED_SUBMITS_MAX
+        if seat.paused_until is not None:
+            assert seat.out_since is None, "nothing is told between two lives"
+        if seat.out_since is None:
+            assert seat.status.state is not PluginState.BLOCKED
+            assert not seat.queue.has_any(is_syncing=seat.is_syncing), "whoever is free is told what waits"
 
 
 _LIFE_LONG: Final = 1 << 62

@@ -30,6 +30,7 @@ class SuperblockCore:
         self._failures = 0
         self._is_full = False
         self._retry_nanos = 0
+        self._assert_invariants()
 
     @property
     def record(self) -> VsrState:
@@ -71,6 +72,7 @@ class SuperblockCore:
             commit_max=max(record.commit_max, commit_max),
             log_cut=log_cut,
         )
+        self._assert_invariants()
 
     def merge_checkpoint(self, *, op: int, checksum: int) -> bool:
         """Have the record name this snapshot; False if it names a newer one. What a snapshot covers was committed."""
@@ -80,6 +82,7 @@ class SuperblockCore:
         self._record = replace(
             record, checkpoint_op=op, checkpoint_checksum=checksum, commit_max=max(record.commit_max, op)
         )
+        self._assert_invariants()
         return True
 
     def merge_birth(self, *, birth_id: int, phase: Phase, voter: bool) -> None:
@@ -91,6 +94,7 @@ class SuperblockCore:
             assert phase >= durable.phase
             assert voter or not durable.voter, "a voter stays one"
         self._record = replace(self._record, birth_id=birth_id, phase=phase, voter=voter)
+        self._assert_invariants()
 
     def withdraw_birth(self) -> None:
         """Want no step of the birth beyond what is durable: the one that was asked for was not written, and its asker knows.
@@ -102,6 +106,7 @@ class SuperblockCore:
         """
         kept = self._durable or self._first
         self._record = replace(self._record, birth_id=kept.birth_id, phase=kept.phase, voter=kept.voter)
+        self._assert_invariants()
 
     def gate_wait_nanos(self, now_nanos: int) -> int:
         """How long the view gate still withholds after a failure, 0 if it does not. A checkpoint never asks."""
@@ -114,6 +119,7 @@ class SuperblockCore:
         self._failures = 0
         self._is_full = False
         self._retry_nanos = 0
+        self._assert_invariants()
 
     def on_failed(self, now_nanos: int, *, is_full: bool) -> None:
         """The write failed; the record stays wanted. A full disk and a broken one are counted apart."""
@@ -123,3 +129,17 @@ class SuperblockCore:
         self._failures += 1
         wait = BACKOFF_BASE_NANOS << min(self._failures, BACKOFF_SHIFT_MAX)
         self._retry_nanos = now_nanos + min(wait, BACKOFF_NANOS_MAX)
+        self._assert_invariants()
+
+    def _assert_invariants(self) -> None:
+        record, durable = self._record, self._durable
+        assert record.log_view <= record.view
+        assert record.view >= self._first.view
+        if durable is not None:
+            assert record.view >= durable.view
+            assert record.log_view >= durable.log_view
+            assert record.commit_max >= durable.commit_max
+            assert record.checkpoint_op >= durable.checkpoint_op
+        if not self._failures:
+            assert not self._is_full
+            assert self._retry_nanos == 0

@@ -161,3 +161,10 @@ def test_a_forgotten_statement_stays_forgotten_when_the_write_failed() -> None:
     assert replica.on_applied(applied(5), now_ms=8) == [
         Record(forgotten=(IDS[1],), acknowledgements=(own(5), peer(1, 2)))
     ]
+
+
+def test_a_statement_that_is_held_for_another_is_found() -> None:
+    replica = core()
+    replica._held[IDS[1]] = peer(2, 5)
+    with pytest.raises(AssertionError):
+        replica.on_tick()

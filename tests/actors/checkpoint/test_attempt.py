@@ -5,6 +5,7 @@ import errno
 import pytest
 
 from levrier.actors.checkpoint import messages as checkpoint
+from levrier.actors.checkpoint.core import CheckpointCore, Phase
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.journal import messages as journal
 from levrier.actors.runtime import ExitStatus
@@ -348,3 +349,12 @@ def test_a_slice_ends_after_a_millisecond_whatever_it_has() -> None:
     assert sum(steps) == 6
     assert len([each for each in steps if each]) >= 2
     assert rig.storage.content(SNAPSHOT) == file_content(9, stream_size=5_000)
+
+
+def test_an_attempt_that_would_name_what_is_not_durable_is_found() -> None:
+    core = CheckpointCore(last=None)
+    core.on_captured(9)
+    assert core._attempt is not None
+    core._attempt.phase = Phase.NAMING
+    with pytest.raises(AssertionError):
+        core.on_recorded(9)

@@ -1,5 +1,7 @@
 """The desk isolates: one delivery at a time, everything that waits is bounded, who raises pauses, who blocks is reported."""
 
+import pytest
+
 from levrier.actors.bus.messages import Deny, Reply, Ticket
 from levrier.actors.client_table.messages import ClientRequest
 from levrier.actors.consensus.messages import SubmitOwn
@@ -335,3 +337,11 @@ def test_a_change_of_view_begins_the_session_anew() -> None:
         Operation.REGISTER,
         Operation.REGISTER,
     ]
+
+
+def test_a_ticket_that_no_plugin_knows_is_found() -> None:
+    desk = leading()
+    desk.submit(1)
+    desk.desk._seats["p"].under_way.clear()
+    with pytest.raises(AssertionError):
+        desk.wait(0)

@@ -134,3 +134,10 @@ def test_only_a_settled_cut_takes_the_mark_away() -> None:
     assert not core.record.log_cut
     core.merge_view(view=5, log_view=0, commit_max=0)
     assert not core.record.log_cut
+
+
+def test_a_record_that_fell_behind_the_durable_one_is_found() -> None:
+    subject = core(replace(IDENTITY, view=4, log_view=4))
+    subject._record = IDENTITY
+    with pytest.raises(AssertionError):
+        subject.on_failed(0, is_full=False)
