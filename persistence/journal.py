@@ -128,6 +128,7 @@ class PrepareJournal:
                 journal._load(before_cut)
             else:
                 journal._rewrite([])
+            journal._assert_invariants()
         except BaseException:
             journal.close()
             raise
@@ -201,6 +202,7 @@ class PrepareJournal:
         """Raise the watermark; it never decreases."""
         assert op >= self._snapshot_op, (op, self._snapshot_op)
         self._snapshot_op = op
+        self._assert_invariants()
 
     def header(self, op: int) -> PrepareHeader | None:
         """The header of `op`, if it is indexed."""
@@ -272,6 +274,7 @@ class PrepareJournal:
             self._end = end
             if self._drain is not None:
                 self._drain.note(header, offset, end)
+        self._assert_invariants()
 
     def write_durable_mark(self) -> None:
         """State on disk that everything so far is durable: damage in it is then never taken for a torn tail.
@@ -287,6 +290,7 @@ class PrepareJournal:
         self._open_file.write(self._end, mark)
         self._open_file.datasync()
         self._end = self._marked_end = end
+        self._assert_invariants()
 
     def fill_ahead(self) -> None:
         """Prepare a piece of what comes behind the file if the log nears its end, so that no append waits for all of it.
@@ -312,6 +316,7 @@ class PrepareJournal:
         if last - up_to > self._slots:  # Not contiguous, so rather ask the slots than all numbers between.
             ops = [header.op for header, _ in index.entries() if header.op > up_to]
         self._drain = DrainSession(rewriter=rewriter, index=index, ops=ops, begun_at=self._end, switch=self._switch)
+        self._assert_invariants()
         return self._drain
 
     def drain(self, up_to: int, on_drained: Callable[[Prepare], None] | None = None) -> int:
@@ -351,6 +356,7 @@ class PrepareJournal:
             self._last_op = live[-1][0].op if live else None
         if self._failed_from is not None and op <= self._failed_from:
             self._failed_from = None
+        self._assert_invariants()
         return removed
 
     def release(self) -> bool:
@@ -573,6 +579,16 @@ class PrepareJournal:
         """One rewrite at a time, also against one that an `on_drained` callback asks for."""
         if self._handing_out or (self._drain is not None and not self._drain.over):
             raise JournalBusy(file=self._path)
+
+    def _assert_invariants(self) -> None:
+        last, failed_from = self._last_op, self._failed_from
+        assert max(FILE_HEADER_SIZE, self._marked_end) <= self._end <= self._space.end
+        assert self._index.count <= self._slots
+        if last is not None and last > self._snapshot_op:
+            assert self._index.header(last) is not None
+        if failed_from is not None:
+            assert failed_from > (-1 if last is None else last)
+        assert failed_from is not None or not self._dirty
 
 
 def _op(header: PrepareHeader) -> int:

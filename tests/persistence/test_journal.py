@@ -423,3 +423,19 @@ def test_sixteen_thousand_entries_open_in_few_reads() -> None:
     assert journal.last_op == 16384
     assert journal.remaining_capacity == 0
     assert storage.calls - before < 40
+
+
+def test_an_end_beyond_the_prepared_space_is_found() -> None:
+    journal = open_journal(disk())
+    journal.append([prepare(1)])
+    journal._space.reset(0)
+    with pytest.raises(AssertionError):
+        journal.set_snapshot_op(1)
+
+
+def test_a_last_op_that_is_not_indexed_is_found() -> None:
+    journal = open_journal(disk())
+    journal.append(chain(1, 3))
+    journal._last_op = 4
+    with pytest.raises(AssertionError):
+        journal.truncate_from(9)
