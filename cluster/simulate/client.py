@@ -134,7 +134,10 @@ def draw_habits(random: Random, pace_ms: int) -> Habits:
 
 
 class ScriptedClient:
-    """See the module. `tell` gets a line for the trace. Some are silent for up to `silence_ms`, 0: nobody is."""
+    """See the module. `tell` gets a line for the trace. Some are silent for up to `silence_ms`, 0: nobody is.
+
+    One with `patience_ms` waits so long for any answer, so that it is seen that there is one.
+    """
 
     def __init__(
         self,
@@ -147,11 +150,13 @@ class ScriptedClient:
         history: History,
         pace_ms: int,
         silence_ms: int,
+        patience_ms: int,
         tell: Callable[[str, str], None],
     ) -> None:
         self.name = f"client-{number}"
         self.wishes = Wishes(random, workload, str(number))
-        self.habits = draw_habits(random, pace_ms)
+        habits = draw_habits(random, pace_ms)
+        self.habits = replace(habits, timeout_ms=patience_ms) if patience_ms else habits
         self.doing = Doing.NOTHING
         self.wish: Wish | None = None
         """The write that is under way until its answer is here."""

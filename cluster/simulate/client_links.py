@@ -12,6 +12,7 @@ from typing import Final, Generic, TypeVar
 
 from levrier.actors.bus.simulated_transport import SimulatedClient
 from levrier.actors.runtime import SteppedRuntime
+from levrier.cluster.simulate.checkers import AnswerCheck
 from levrier.cluster.simulate.cluster import SimulatedCluster
 from levrier.cluster.simulate.faults import Fault, FaultPlan
 
@@ -99,6 +100,7 @@ class ClientConnection:
         name: str,
         replica: int,
         world: SteppedRuntime,
+        answers: AnswerCheck,
         on_event: Callable[[], object],
         delay: Callable[[], int],
     ) -> None:
@@ -110,6 +112,8 @@ class ClientConnection:
         """To the node; None: the client has closed."""
         self.down: _Way[_Written] = _Way(world, self._reach_client)
         self._closed = False
+        self._world = world
+        self._answers = answers
         self._delay = delay
         self._on_event = on_event
         self._frames: list[bytes] = []
@@ -148,7 +152,7 @@ class ClientConnection:
         self.up.drop()
         self.down.drop()
         if not self._is_over_at_node:
-            self._inner.close()
+            self._reach_node(None)
         if self.is_open:
             self.closed_by_node = True
             self._on_event()
@@ -160,13 +164,18 @@ class ClientConnection:
     def _on_node(self) -> None:
         """The node wrote or closed."""
         frames = tuple(self._inner.take_all())
+        if frames or self._is_over_at_node:
+            self._answers.settled(self)
         if self.is_open:
             self.down.send(_Written(frames, self._inner.closed_by_node), self._delay())
 
     def _reach_node(self, data: bytes | None) -> None:
         if data is None:
+            self._answers.settled(self)
             self._inner.close()
         elif not self._is_over_at_node:
+            now = self._world.now_nanos
+            self._answers.asked(self, who=self.name, replica=self.replica, frame=data, now_nanos=now)
             self._inner.send(data)
 
     def _reach_client(self, written: _Written) -> None:
@@ -208,6 +217,7 @@ class ClientLinks:
         *,
         random: Random,
         cluster: SimulatedCluster,
+        answers: AnswerCheck,
         tell: Callable[[str, str], None],
         rarity: int = 1,
     ) -> None:
@@ -216,6 +226,7 @@ class ClientLinks:
         self._random = random
         self._cluster = cluster
         self._world = cluster.world
+        self._answers = answers
         self._tell = tell
         self._rarity = rarity
         self._plan: FaultPlan | None = None
@@ -248,6 +259,7 @@ class ClientLinks:
             name=name,
             replica=replica,
             world=self._world,
+            answers=self._answers,
             on_event=on_event,
             delay=self._delay,
         )

@@ -1,4 +1,4 @@
-"""How much the members keep on their disks, and how much that may be.
+"""How much the members keep on their disks, and how much that may be; and which disks are bad.
 
 The bound follows from the configuration: a log never holds more entries than it has slots; beside it lies at most another one
 while it is rewritten, and one whose blocks are still being given back. Everybody who is up says often enough what is
@@ -15,6 +15,7 @@ from levrier.cluster.simulate.checkers import Rule, Violation
 from levrier.cluster.simulate.cluster import METADATA
 from levrier.persistence.data_dir import GroupPaths
 from levrier.persistence.journal import PREALLOCATE_STEP
+from levrier.persistence.simulated_storage import SimulatedStorage
 
 LOGS_MAX: Final = 3
 """The log, its successor while it is rewritten, and its predecessor while that is given back."""
@@ -65,3 +66,14 @@ def check_bounded(replica: int, use: DiskUse, *, slots: int, largest: int) -> No
     ):
         if size > bound:
             raise Violation(Rule.DISK_IS_BOUNDED, f"node-{replica} keeps {size} bytes of {what}, {bound} are allowed")
+
+
+def has_faulty_disk(storage: SimulatedStorage) -> bool:
+    """Whether calls to it may fail now, or give wrong bytes."""
+    faults = storage.faults
+    return faults.error_probability > 0 or faults.read_flip_probability > 0 or faults.write_budget is not None
+
+
+def is_slow(storage: SimulatedStorage) -> bool:
+    """Whether calls to it take time now."""
+    return storage.faults.delay_probability > 0 and storage.faults.delay_us_max > 0

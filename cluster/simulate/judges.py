@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from levrier.actors.acknowledgements.evidence import evidence
 from levrier.cluster.config import NodeConfig
 from levrier.cluster.simulate.checkers import (
+    AnswerCheck,
     CommitObserver,
     EncodedState,
     EvidenceCheck,
     History,
     InvariantChecker,
     StateChecker,
+    answer_bound_ms,
 )
 from levrier.cluster.simulate.cluster import METADATA, SimulatedCluster
 from levrier.wire.acknowledgement import Frontier, replica_id
@@ -18,10 +20,11 @@ from levrier.wire.acknowledgement import Frontier, replica_id
 
 class Judges:
     """`commits` hears what the replicas apply, `history` what the clients see, `invariants` looks at the live replicas,
-    `states` at what they encode, `evidence` at what they know of each other's history. Each raises `Violation`.
+    `states` at what they encode, `evidence` at what they know of each other's history, `answers` at what they leave open. Each
+    raises `Violation`.
     """
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, *, tick_milliseconds: int) -> None:
         replica_count = config.replica_count
         self.commits = CommitObserver(replica_count)
         self.history = History(self.commits)
@@ -29,6 +32,13 @@ class Judges:
         self.states = StateChecker(self.commits)
         self.evidence = EvidenceCheck(
             self.commits, cluster=config.cluster_id, replica_count=replica_count, paths=METADATA
+        )
+        self.answers = AnswerCheck(
+            answer_bound_ms(
+                heartbeat_ticks=config.heartbeat_ticks,
+                view_change_ticks=config.view_change_ticks,
+                tick_milliseconds=tick_milliseconds,
+            )
         )
         self._keeps_history = config.retain_history
 

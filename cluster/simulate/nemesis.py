@@ -18,12 +18,13 @@ from levrier.actors.runtime import ExitStatus, FatalReason
 from levrier.cluster.boot import BootRefused
 from levrier.cluster.simulate.checkers import Violation
 from levrier.cluster.simulate.cluster import METADATA, SimulatedCluster
+from levrier.cluster.simulate.disks import has_faulty_disk
 from levrier.cluster.simulate.faults import Fault, FaultPlan
 from levrier.cluster.simulate.links import FaultyLinks
 from levrier.cluster.simulate.outsiders import Core, Suffering, is_whole_on_disk
 from levrier.cluster.simulate.watch import Moment, Trace, Watch
 from levrier.persistence.errors import IoFailed
-from levrier.persistence.simulated_storage import Crashed, DiskFaults, SimulatedStorage, Tear
+from levrier.persistence.simulated_storage import Crashed, DiskFaults, Tear
 
 CRASHED_REASON: Final = "Crashed"
 FOREVER_NANOS: Final = 1 << 62
@@ -96,7 +97,8 @@ class Nemesis:
         self._campaign = 0
         self._ease = min(1.0, plan.mean_ms.get(Fault.CRASH, 1_000.0) / 4_000)
         """Where crashes are frequent, restarts are quick."""
-        self._hung_until = [0] * cluster.count
+        self.hung_until = [0] * cluster.count
+        """Until which virtual nanosecond no call to the disk of a member returns."""
         self._disk_faulty = [False] * cluster.count
         """Whether calls to the disk failed in this life of a member, so that it may end by that."""
         self._skews = [self._draw_skew() if plan.has(Fault.CLOCK_SKEW) else 0 for _ in range(cluster.count)]
@@ -174,7 +176,7 @@ class Nemesis:
     def _restore(self, replica: int) -> None:
         """A member is well again; whoever is down will be started."""
         self._mend_disk(replica)
-        self._hung_until[replica] = 0
+        self.hung_until[replica] = 0
         self._cluster.storages[replica].faults.crash_after = None
         if replica in self._cluster.booted and self._cluster.node(replica).paused:
             self._resume(replica)
@@ -188,7 +190,7 @@ class Nemesis:
             case Suffering.PAUSED if not self._cluster.node(replica).paused:
                 self._cluster.node(replica).pause()
             case Suffering.HUNG:
-                self._hung_until[replica] = FOREVER_NANOS
+                self.hung_until[replica] = FOREVER_NANOS
                 faults.delay_probability = 1.0
             case Suffering.FULL:
                 faults.write_budget = 0
@@ -234,7 +236,7 @@ class Nemesis:
         except BootRefused as refused:
             self._refused(replica, refused)
             return
-        self._disk_faulty[replica] = self._has_faulty_disk(storage)
+        self._disk_faulty[replica] = has_faulty_disk(storage)
         node = self._cluster.node(replica)
         node.clock.offset_micros = self._skews[replica]
         if self.impaired == replica:
@@ -499,7 +501,7 @@ class Nemesis:
     def _hang_disk(self) -> None:
         replica = self._random.randrange(self._cluster.count)
         length = self._length(Fault.HUNG_DISK, 15_000)
-        self._hung_until[replica] = self._cluster.world.now_nanos + length * 1_000_000
+        self.hung_until[replica] = self._cluster.world.now_nanos + length * 1_000_000
         self._cluster.storages[replica].faults.delay_probability = 1.0
         self._tell(replica, f"has a disk that hangs for {length} ms")
 
@@ -558,14 +560,10 @@ class Nemesis:
         faults.error_probability = faults.delay_probability = faults.read_flip_probability = 0.0
         faults.write_budget = None
 
-    def _has_faulty_disk(self, storage: SimulatedStorage) -> bool:
-        faults = storage.faults
-        return faults.error_probability > 0 or faults.read_flip_probability > 0 or faults.write_budget is not None
-
     def _on_delay(self, replica: int, micros: int) -> None:
         """A call to the disk takes so long; on one that hangs, until that is over, for all calls of a handler together."""
         world = self._cluster.world
-        hung = (self._hung_until[replica] - world.now_nanos) // 1000 - world.taken_micros
+        hung = (self.hung_until[replica] - world.now_nanos) // 1000 - world.taken_micros
         world.take_time(max(micros, hung))
 
     def _tear(self) -> Tear:

@@ -21,7 +21,7 @@ from levrier.cluster.simulate.chores import CHORES_SECONDS_MAX, Chores
 from levrier.cluster.simulate.client import ScriptedClient
 from levrier.cluster.simulate.client_links import ClientLinks
 from levrier.cluster.simulate.cluster import SimulatedCluster, cluster_config
-from levrier.cluster.simulate.disks import check_bounded, disk_use
+from levrier.cluster.simulate.disks import check_bounded, disk_use, has_faulty_disk, is_slow
 from levrier.cluster.simulate.faults import Fault, FaultPlan, draw_plan
 from levrier.cluster.simulate.judges import Judges
 from levrier.cluster.simulate.links import FaultyLinks
@@ -34,6 +34,12 @@ from levrier.cluster.simulate.workload import Workload
 
 EVIDENCE_EVERY_NANOS: Final = 3_000_000_000
 """Virtual time between two looks at the disks."""
+
+ANSWERS_EVERY_NANOS: Final = 100_000_000
+"""Virtual time between two looks at the requests that wait for their answer."""
+
+PATIENT_ODDS: Final = 0.25
+"""How many of the clients wait for an answer for as long as it may take."""
 
 FAULTS_SECONDS_MIN: Final = 10
 OPERATIONS_PER_SECOND: Final = 20
@@ -123,8 +129,8 @@ class Simulation:
         self.cluster = SimulatedCluster(seed, config, policy=links, tick_milliseconds=tick)
         self.world = self.cluster.world
         self.trace = Trace(self.world)
-        self.judges = Judges(self.cluster.config)
-        self._tidy_at = 0
+        self.judges = Judges(self.cluster.config, tick_milliseconds=tick)
+        self._tidy_at = self._answers_at = 0
         self.watch = Watch(
             self.world,
             self.judges.commits,
@@ -148,6 +154,7 @@ class Simulation:
         self.client_links = ClientLinks(
             random=Random(f"client-links/{seed}"),
             cluster=self.cluster,
+            answers=self.judges.answers,
             tell=self.trace.tell,
             rarity=LONG_RARITY if settings.is_long else 1,
         )
@@ -168,6 +175,7 @@ class Simulation:
 
     def _make_clients(self, pace_ms: int) -> list[ScriptedClient]:
         silence = SILENCE_MS * self.cluster.stretch if sweeps(self.cluster.config.plugins) else 0
+        patience = self.judges.answers.bound_ms + 2 * ANSWERS_EVERY_NANOS // 1_000_000
         return [
             ScriptedClient(
                 number=number,
@@ -178,6 +186,7 @@ class Simulation:
                 history=self.judges.history,
                 pace_ms=pace_ms,
                 silence_ms=silence,
+                patience_ms=patience if Random(f"patience/{self.seed}/{number}").random() < PATIENT_ODDS else 0,
                 tell=self.trace.tell,
             )
             for number in range(1, self._random.randint(2, 6) + 1)
@@ -324,6 +333,9 @@ class Simulation:
             count += 1
             if not count & 15:
                 nemesis.after_step()
+                if world.now_nanos >= self._answers_at:
+                    self._answers_at = world.now_nanos + ANSWERS_EVERY_NANOS
+                    self.judges.answers.look(world.now_nanos, self._is_fit)
                 if world.now_nanos >= look_at:
                     look_at = world.now_nanos + EVIDENCE_EVERY_NANOS * (LONG_RARITY if self.settings.is_long else 1)
                     self._check_evidence(is_settled=False)
@@ -331,6 +343,17 @@ class Simulation:
                 if until():
                     return True
         return until()
+
+    def _is_fit(self, replica: int) -> bool:
+        """Whether nothing keeps a member from answering now but the others."""
+        storage = self.cluster.storages[replica]
+        return (
+            replica in self.cluster.booted
+            and not self.cluster.node(replica).paused
+            and self.nemesis.hung_until[replica] <= self.world.now_nanos
+            and not has_faulty_disk(storage)
+            and not is_slow(storage)
+        )
 
     def _check_evidence(self, *, is_settled: bool) -> None:
         self.judges.check_evidence(

@@ -8,6 +8,7 @@ from loguru import logger
 
 from levrier.actors.bus import messages as bus
 from levrier.actors.bus.simulated_transport import SimulatedTransport
+from levrier.cluster.simulate.checkers import AnswerCheck
 from levrier.cluster.simulate.client_links import RETRANSMIT_MS, ClientConnection, ClientLinks
 from levrier.cluster.simulate.cluster import SimulatedCluster, cluster_config
 from levrier.cluster.simulate.faults import Fault, FaultPlan
@@ -40,7 +41,12 @@ class Pair:
         self.transport = SimulatedTransport(bus=self)
         self.cluster.transports[1] = self.transport
         self.told: list[str] = []
-        self.links = ClientLinks(random=Random(1), cluster=self.cluster, tell=lambda _who, what: self.told.append(what))
+        self.links = ClientLinks(
+            random=Random(1),
+            cluster=self.cluster,
+            answers=AnswerCheck(1_000),
+            tell=lambda _who, what: self.told.append(what),
+        )
         self.events = 0
         self.heard: list[bytes] = []
         self.closed_at_node = False

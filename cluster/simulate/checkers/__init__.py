@@ -21,6 +21,7 @@ reads are monotonic and those of the model           `History`             each 
 invariant of a replica                               `InvariantChecker`    I1 to I3, I5 to I7, I9, I10, I14, I15 of section 16
 one primary a view                                   `InvariantChecker`    who leads a view, over all lives
 a view is durable before it is sent                  `InvariantChecker`    the view of each frame with the superblock, then and after a boot
+every request is answered                            `AnswerCheck`         what a member took with what it wrote, in time
 same state at the same op                            `StateChecker`        encoded sections at an op, and with the model
 same bytes in the end, nothing acknowledged is lost  `StateChecker`        every member's sections at the end, and the log's end
 what a member says that it has applied is on disk    `EvidenceCheck`       durable statements with the log and the disks
@@ -32,6 +33,7 @@ what the plugins are for is done                     `Housekeeping`        token
 ===================================================  ====================  =====================================================
 """
 
+from levrier.cluster.simulate.checkers.answers import AnswerCheck, answer_bound_ms
 from levrier.cluster.simulate.checkers.commits import CommitObserver, Committed
 from levrier.cluster.simulate.checkers.evidence import EvidenceCheck
 from levrier.cluster.simulate.checkers.history import History
@@ -42,6 +44,7 @@ from levrier.cluster.simulate.checkers.violation import Rule, Violation, operati
 
 __all__ = [
     "CAPTURE_EVERY",
+    "AnswerCheck",
     "CommitObserver",
     "Committed",
     "Duties",
@@ -54,5 +57,6 @@ __all__ = [
     "Rule",
     "StateChecker",
     "Violation",
+    "answer_bound_ms",
     "operation_name",
 ]

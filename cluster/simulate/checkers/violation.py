@@ -35,6 +35,7 @@ class Rule(StrEnum):
     HANDED_OVER_IN_TIME = "a partition stays with who polled it until the time is over"
     DIRECTORY_STAYS = "the directory of a partition that exists stays"
     SWEPT_IS_STALE = "only silent members of groups are logged out"
+    EVERY_REQUEST_IS_ANSWERED = "every request is answered"
     HOUSEKEEPING = "what the plugins are for is done"
     DISK_IS_BOUNDED = "the disk of a member is bounded"
     PROGRESS_OF_A_CORE = "progress of a core"
