@@ -67,7 +67,12 @@ class BusActor(NodeActor):
         self._ticker: Timer | None = None
         self._passwords_waiting = 0
         self._passwords_max = passwords_max
-        self._replicas = None if replicas is None else ReplicaSide(replicas, runtime=runtime, address=self.address)
+        self._log = (
+            logger.bind(actor=name) if replicas is None else logger.bind(actor=name, replica=replicas.peers.replica)
+        )
+        self._replicas = (
+            None if replicas is None else ReplicaSide(replicas, runtime=runtime, address=self.address, log=self._log)
+        )
         self._executors: dict[type, Callable[[Any], None]] = {
             Preflight: client_table.tell,
             **dict.fromkeys(get_args(metadata_messages.Question), metadata.tell),
@@ -235,7 +240,7 @@ class BusActor(NodeActor):
 
         def deliver(result: bytes | WorkFailed) -> bus.ArchiveBuilt:
             if isinstance(result, WorkFailed):
-                logger.warning("the diagnostics archive could not be built: {}", result.reason)
+                self._log.warning("the diagnostics archive could not be built: {}", result.reason)
                 return bus.ArchiveBuilt(ticket=ticket, archive=None)
             return bus.ArchiveBuilt(ticket=ticket, archive=result)
 
@@ -243,7 +248,7 @@ class BusActor(NodeActor):
         self.runtime.offload(lambda: archive.build(effect.request, effect.status, diagnostics()), deliver, self.address)
 
     def _on_close(self, effect: CloseConnection) -> None:
-        logger.debug("connection {} is closed: {}", effect.connection, effect.reason)
+        self._log.debug("connection {} is closed: {}", effect.connection, effect.reason)
         # A frame that was answered before the offence still goes out.
         if not effect.abort:
             self.on_batch_end()

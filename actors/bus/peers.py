@@ -146,6 +146,11 @@ class Peers:
 
     # What others ask.
 
+    @property
+    def replica(self) -> int:
+        """The id of this node."""
+        return self._identity.replica
+
     def report(self) -> tuple[PeerReport, ...]:
         """How every peer stands, by id."""
         return tuple(peer.report() for peer in self._all)

@@ -5,9 +5,7 @@ A node without other members has none: no port, no timer, and nothing on the pat
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-from loguru import logger
+from typing import TYPE_CHECKING, Any, Final
 
 from levrier.actors.bus import link_messages as link
 from levrier.actors.bus import messages as bus
@@ -28,6 +26,9 @@ from levrier.actors.bus.ports import ReplicaTransport
 from levrier.actors.consensus.messages import FrameReceived, FramesReceived, PrepareReceived, RepairPrepareReceived
 from levrier.actors.runtime import Recipient, Runtime
 from levrier.wire.state_digest import COMMAND as STATE_DIGEST
+
+if TYPE_CHECKING:
+    from loguru import Logger  # It exists in the stub alone.
 
 REFUSALS_LOGGED_MAX: Final = 8
 """Refusals that are worth a line in one second; whoever dials on and on does not fill the log."""
@@ -65,9 +66,11 @@ MEMBER_STATE: Final = 65
 
 
 class ReplicaSide:
-    """Satisfies `ReplicaSink`. `address` is the Bus actor's own, for its timers."""
+    """Satisfies `ReplicaSink`. `address` is the Bus actor's own, for its timers; `log` is bound to actor and replica."""
 
-    def __init__(self, wiring: ReplicaWiring, *, runtime: Runtime, address: Recipient[link.RedialDue]) -> None:
+    def __init__(
+        self, wiring: ReplicaWiring, *, runtime: Runtime, address: Recipient[link.RedialDue], log: "Logger"
+    ) -> None:
         self._peers = wiring.peers
         self._transport = wiring.transport
         self._routes = wiring.routes
@@ -75,6 +78,7 @@ class ReplicaSide:
         self._address = address
         self._refusals = 0
         self._stopped = False
+        self._log = log
         self._directory = wiring.directory
         self._waiting = ""
         self._leads: tuple[int, int] | None = None
@@ -93,7 +97,7 @@ class ReplicaSide:
             WriteLink: self._write,
             CloseLink: self._close,
             Refused: self._log_refusal,
-            FrameDropped: _log_drop,
+            FrameDropped: self._log_drop,
         }
 
     def start(self) -> None:
@@ -119,7 +123,7 @@ class ReplicaSide:
     def tick(self) -> None:
         """A second has passed."""
         if self._refusals > REFUSALS_LOGGED_MAX:
-            logger.warning("{} more refusals on the replica port", self._refusals - REFUSALS_LOGGED_MAX)
+            self._log.warning("{} more refusals on the replica port", self._refusals - REFUSALS_LOGGED_MAX)
         self._refusals = 0
         self._execute(self._peers.on_tick())
 
@@ -219,10 +223,10 @@ class ReplicaSide:
             self._waiting = waiting
             self._leads = None
             if waiting:
-                logger.info("{}", waiting)
+                self._log.info("{}", waiting)
         if leads is not None and not waiting and leads != self._leads:
             self._leads = leads
-            logger.info("view {}: replica {} leads", *leads)
+            self._log.info("view {}: replica {} leads", *leads)
 
     def _on_received(self, message: link.LinkReceived) -> None:
         self._execute(self._peers.on_received(message.link, message.data))
@@ -257,16 +261,16 @@ class ReplicaSide:
             self._for_consensus.append(FrameReceived(header=frame.header, body=frame.body, sender=frame.sender))
         else:
             self._peers.nobody_takes(frame.sender)
-            logger.debug("nobody takes command {} of replica {}", frame.command, frame.sender)
+            self._log.debug("nobody takes command {} of replica {}", frame.command, frame.sender)
 
     def _on_up(self, event: bus.PeerUp) -> None:
-        logger.info("replica {} is connected", event.replica)
+        self._log.info("replica {} is connected", event.replica)
         self._forget(event.replica)
         for watcher in self._routes.watchers:
             watcher.tell(event)
 
     def _on_down(self, event: bus.PeerDown) -> None:
-        logger.info("replica {} is disconnected: {}", event.replica, event.reason)
+        self._log.info("replica {} is disconnected: {}", event.replica, event.reason)
         self._forget(event.replica)
         for watcher in self._routes.watchers:
             watcher.tell(event)
@@ -291,17 +295,16 @@ class ReplicaSide:
             self._peers.on_blocked(effect.link)
 
     def _close(self, effect: CloseLink) -> None:
-        logger.debug("link {} is closed: {}", effect.link, effect.reason)
+        self._log.debug("link {} is closed: {}", effect.link, effect.reason)
         self._transport.close(effect.link, abort=effect.abort)
 
     def _log_refusal(self, effect: Refused) -> None:
         self._refusals += 1
         if self._refusals <= REFUSALS_LOGGED_MAX:
-            logger.warning("refused on the replica port, {}: {}", effect.address, effect.refusal.reason)
+            self._log.warning("refused on the replica port, {}: {}", effect.address, effect.refusal.reason)
 
-
-def _log_drop(effect: FrameDropped) -> None:
-    dropped = effect.dropped
-    logger.debug(
-        "a frame of replica {} was dropped, {}: {}", effect.replica, DropReason(dropped.reason).name, dropped.detail
-    )
+    def _log_drop(self, effect: FrameDropped) -> None:
+        dropped = effect.dropped
+        self._log.debug(
+            "a frame of replica {} was dropped, {}: {}", effect.replica, DropReason(dropped.reason).name, dropped.detail
+        )

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from loguru import logger
 
 from levrier.actors.bus import messages as bus
 from levrier.actors.bus.directory import ClusterDirectory
@@ -48,6 +49,7 @@ class Side:
             ),
             runtime=runtime,
             address=Probe("bus"),
+            log=logger.bind(actor="bus", replica=1),
         )
         self.links = 0
         self.dialled()

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from loguru import logger
+
 from levrier.actors.bus import messages as bus
 from levrier.actors.bus.actor import BusActor
 from levrier.actors.bus.bus import Bus, BusLimits
@@ -374,3 +376,16 @@ def test_a_node_without_peers_takes_a_broadcast_and_does_nothing() -> None:
     address.tell(bus.SendToReplica(replica=1, frame=heartbeat()))
     runtime.run()
     assert len(runtime.failures) == 1
+
+
+def test_what_is_logged_of_a_link_says_whose_it_is() -> None:
+    """By actor and replica: the lines of several members tell each other's news in the same words."""
+    cluster = Cluster()
+    seen: list[tuple[str, dict[str, object]]] = []
+    sink = logger.add(lambda line: seen.append((line.record["message"], line.record["extra"])), level="INFO")
+    try:
+        cluster.connect()
+    finally:
+        logger.remove(sink)
+    connected = [extra for message, extra in seen if message == "replica 1 is connected"]
+    assert sorted(connected, key=str) == [{"actor": "bus", "replica": each} for each in (0, 2)]
