@@ -151,6 +151,7 @@ def _wire_disk(config: NodeConfig, booted: Booted, runtime: Runtime, storage: St
         checkpoint=checkpoint,
         archive=booted.archive,
         acknowledgements=runtime.address("acknowledgements"),
+        replica=config.replica if is_member else None,
     )
     SuperblockActor.start(
         name="superblock",

@@ -42,7 +42,8 @@ class JournalActor(NodeActor):
     """Owns an open `journal`, which it closes at its end.
 
     With `pause_milliseconds` 0 the next step of a drain is told at once. With an `archive`, what a drain removes is kept there
-    first, and is still read; `acknowledgements` is told how much that is.
+    first, and is still read; `acknowledgements` is told how much that is. `replica` is for the log: which member of
+    a cluster this is.
     """
 
     batch_end_waits: ClassVar[bool] = True
@@ -58,13 +59,15 @@ class JournalActor(NodeActor):
         pause_milliseconds: int = PAUSE_MILLISECONDS,
         archive: Archive | None = None,
         acknowledgements: Recipient[ArchiveChanged] | None = None,
+        replica: int | None = None,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
+        self._log = logger.bind(actor=name) if replica is None else logger.bind(actor=name, replica=replica)
         self._journal = journal
         self._consensus = consensus
         self._checkpoint = checkpoint
         self._pause_milliseconds = pause_milliseconds
-        self._archiving = None if archive is None else Archiving(archive, journal)
+        self._archiving = None if archive is None else Archiving(archive, journal, log=self._log)
         self._acknowledgements = acknowledgements
         self._kept: Kept | None = None
         self._drains: deque[int] = deque()
@@ -135,7 +138,7 @@ class JournalActor(NodeActor):
     def _on_continue_drain(self, message: journal.ContinueDrain) -> None:
         """The step itself waits for the end of the batch, which it must not split."""
         if message.attempt != self._attempt or not (self._drains or self._release_due):
-            logger.debug("dropped: ContinueDrain of attempt {}", message.attempt)
+            self._log.debug("dropped: ContinueDrain of attempt {}", message.attempt)
             return
         self._step_due = True
 
@@ -157,7 +160,7 @@ class JournalActor(NodeActor):
             else:
                 session.step()
         except StorageError as error:
-            logger.error("the log was not drained up to op {}: {}", up_to, error)
+            self._log.error("the log was not drained up to op {}: {}", up_to, error)
             self._end_drain(checkpoint.DrainFailed(up_to=up_to, reason=str(error)))
         if self._drains or self._release_due:
             self._tell_continue()
@@ -190,7 +193,7 @@ class JournalActor(NodeActor):
 
     def _tell_drained(self, removed: int, up_to: int) -> None:
         log_size = self._journal.size
-        logger.debug("{} entries up to op {} left the log, {} bytes are in use", removed, up_to, log_size)
+        self._log.debug("{} entries up to op {} left the log, {} bytes are in use", removed, up_to, log_size)
         self._release_due = True
         if self._archiving is not None:
             self._tell_kept()
@@ -229,11 +232,11 @@ class JournalActor(NodeActor):
         try:
             removed = self._journal.truncate_from(from_op)
         except StorageError as error:
-            logger.error("the log was not truncated from op {}: {}", from_op, error)
+            self._log.error("the log was not truncated from op {}: {}", from_op, error)
             self._consensus.tell(consensus.TruncateFailed(from_op=from_op, reason=str(error)))
             return
         if removed:
-            logger.info("{} entries from op {} on left the log", removed, from_op)
+            self._log.info("{} entries from op {} on left the log", removed, from_op)
         if self._refused_from is not None and from_op <= self._refused_from:
             self._refused_from = None
         self._consensus.tell(consensus.Truncated(from_op=from_op))
@@ -276,13 +279,13 @@ class JournalActor(NodeActor):
         try:
             self._journal.fill_ahead()
         except StorageError as error:
-            logger.warning("the log was not extended ahead of its end: {}", error)
+            self._log.warning("the log was not extended ahead of its end: {}", error)
 
     def _refuse_behind(self, batch: _Batch, reason: str) -> None:
         """Until a truncation from the first op of the batch, which is what Consensus owes for it."""
         self._refused_from = batch[0].prepare.header.op
         self._refusal = reason
-        logger.error("{} appends from op {} on failed: {}", len(batch), self._refused_from, reason)
+        self._log.error("{} appends from op {} on failed: {}", len(batch), self._refused_from, reason)
         self._tell_failed(batch, reason)
 
     def _tell_failed(self, batch: _Batch, reason: str) -> None:
@@ -296,7 +299,7 @@ class JournalActor(NodeActor):
         try:
             return self._journal.entry_at(header)
         except StorageError as error:
-            logger.warning("op {} cannot be read from the log: {}", op, error)
+            self._log.warning("op {} cannot be read from the log: {}", op, error)
             return None
 
     def _kept_entry(self, op: int) -> Prepare | None:
@@ -315,7 +318,7 @@ class JournalActor(NodeActor):
             self._journal.write_durable_mark()
         except StorageError as error:
             if not self._mark_failing:
-                logger.warning("the log was not marked as durable: {}", error)
+                self._log.warning("the log was not marked as durable: {}", error)
             self._mark_failing = True
         else:
             self._mark_failing = False

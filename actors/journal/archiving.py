@@ -2,11 +2,12 @@
 
 Used by the Journal actor alone, in its mailbox: before a drain begins, everything that it will remove is durably in the archive
 (acknowledgements 5). A failure fails the drain, so nothing is dropped that is not kept. Knows no evidence: what may go is told.
+
+It is a part of that actor's shell, not a core: it calls the archive, and logs what the disk refuses, as the actor does.
 """
 
 from dataclasses import dataclass
-
-from loguru import logger
+from typing import TYPE_CHECKING
 
 from levrier.actors.acknowledgements.messages import ArchiveChanged
 from levrier.persistence.archive import Archive, ArchiveSession
@@ -14,6 +15,9 @@ from levrier.persistence.errors import StorageError
 from levrier.persistence.journal import PrepareJournal
 from levrier.wire.acknowledgement import Frontier
 from levrier.wire.prepare import Prepare
+
+if TYPE_CHECKING:
+    from loguru import Logger  # It exists in the stub alone.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +29,16 @@ class Kept:
 
 
 class Archiving:
-    """One archive beside one log."""
+    """One archive beside one log. `log` is the actor's own, bound to what it is."""
 
-    def __init__(self, archive: Archive, journal: PrepareJournal) -> None:
+    def __init__(self, archive: Archive, journal: PrepareJournal, *, log: "Logger") -> None:
+        self._log = log
         self._archive = archive
         self._journal = journal
         self._session: ArchiveSession | None = None
         self._up_to = 0
         for text in archive.damaged:
-            logger.error("{}", text)
+            self._log.error("{}", text)
 
     @property
     def owed(self) -> int:
@@ -54,7 +59,7 @@ class Archiving:
             self._session = None
             raise
         for text in session.take_lost():
-            logger.error("{}", text)
+            self._log.error("{}", text)
         if is_done:
             self._session = None
         return is_done
@@ -75,10 +80,10 @@ class Archiving:
         try:
             count = self._archive.reclaim(frontier)
         except StorageError as error:
-            logger.warning("history that is safe to reclaim was not deleted, tried again: {}", error)
+            self._log.warning("history that is safe to reclaim was not deleted, tried again: {}", error)
             return 0
         if count:
-            logger.info("{} segments of history are reclaimed, {} bytes are kept", count, self._archive.size)
+            self._log.info("{} segments of history are reclaimed, {} bytes are kept", count, self._archive.size)
         return count
 
     def entry(self, op: int) -> Prepare | None:
@@ -86,7 +91,7 @@ class Archiving:
         try:
             return self._archive.entry(op)
         except StorageError as error:
-            logger.error("op {} cannot be read from the archive: {}", op, error)
+            self._log.error("op {} cannot be read from the archive: {}", op, error)
             return None
 
     def _log_begins(self) -> int:

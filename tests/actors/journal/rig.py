@@ -115,6 +115,7 @@ class JournalRig:
         consensus_recipient: Any = None,
         pause_milliseconds: int = 0,
         keeps_history: bool = False,
+        replica: int | None = None,
     ) -> None:
         self.runtime = SteppedRuntime(seed=seed)
         self.storage = storage if storage is not None else new_storage(seed)
@@ -133,6 +134,7 @@ class JournalRig:
             pause_milliseconds=pause_milliseconds,
             archive=self.archive,
             acknowledgements=self.acknowledgements,
+            replica=replica,
         )
 
     def tell(self, *commands: journal.Command) -> None:
@@ -170,6 +172,7 @@ def start(
     pause_milliseconds: int = 0,
     archive: Archive | None = None,
     acknowledgements: Any = None,
+    replica: int | None = None,
 ) -> Address[journal.Command]:
     """Start the actor and give its address."""
     JournalActor.start(
@@ -181,5 +184,6 @@ def start(
         pause_milliseconds=pause_milliseconds,
         archive=archive,
         acknowledgements=acknowledgements,
+        replica=replica,
     )
     return runtime.address("journal")

@@ -4,6 +4,7 @@ import errno
 from functools import cache
 
 import pytest
+from loguru import logger
 
 from levrier.actors.checkpoint import messages as checkpoint
 from levrier.actors.consensus import messages as consensus
@@ -184,3 +185,24 @@ def test_a_damaged_entry_is_not_served_and_the_archive_reaches_less_far() -> Non
     rig.runtime.stop(order=("journal",))
     assert Archive.open(rig.storage, ARCHIVE, group=METADATA_GROUP).entry(8) == prepare(8)
     open_journal(rig.storage, snapshot_op=10).close()
+
+
+@pytest.mark.parametrize(
+    ("replica", "bound"),
+    [(None, {"actor": "journal"}), (2, {"actor": "journal", "replica": 2})],
+    ids=["alone", "member"],
+)
+def test_what_is_logged_says_whose_it_is(replica: int | None, bound: dict[str, object]) -> None:
+    """By actor and, in a cluster, by replica; the archive's lines like the log's own."""
+    rig = JournalRig(keeps_history=True, replica=replica)
+    rig.tell(*(append(op) for op in range(1, 8)), journal.Drain(up_to=3))
+    rig.storage.flip(ARCHIVE / rig.storage.list(ARCHIVE)[0], 300)
+    seen: list[tuple[str | None, dict[str, object]]] = []
+    sink = logger.add(lambda line: seen.append((line.record["name"], line.record["extra"])))
+    try:
+        rig.read(1, 3)
+        rig.tell(journal.Truncate(from_op=6))
+    finally:
+        logger.remove(sink)
+    assert {name for name, _ in seen} == {"levrier.actors.journal.archiving", "levrier.actors.journal.actor"}
+    assert [extra for _, extra in seen] == [bound] * len(seen)
