@@ -78,6 +78,7 @@ class CheckpointActor(NodeActor):
         state_transfer: Recipient[state_transfer.CheckpointAnswer] | None = None,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
+        self._log = logger.bind(actor=name)
         self._core = CheckpointCore(last=last)
         self._new_writer = writer
         self._superblock = superblock
@@ -160,7 +161,7 @@ class CheckpointActor(NodeActor):
 
     def _on_continue(self, message: checkpoint.Continue) -> None:
         if not self._core.is_writing(message.attempt):
-            logger.debug("dropped: Continue of attempt {}", message.attempt)
+            self._log.debug("dropped: Continue of attempt {}", message.attempt)
             return
         writer = self._writer
         assert writer is not None
@@ -239,13 +240,13 @@ class CheckpointActor(NodeActor):
             case DrainLog(up_to=up_to):
                 self._journal.tell(journal.Drain(up_to=up_to))
             case ReportDone(op=op, snapshot_size=snapshot_size, log_size=log_size):
-                logger.info("checkpoint at op {}: {} bytes, the log is down to {}", op, snapshot_size, log_size)
+                self._log.info("checkpoint at op {}: {} bytes, the log is down to {}", op, snapshot_size, log_size)
                 self._consensus.tell(consensus.CheckpointDone(op=op, snapshot_size=snapshot_size, log_size=log_size))
             case ReportFailed(op=op, reason=reason):
-                logger.warning("checkpoint at op {} failed: {}", op, reason)
+                self._log.warning("checkpoint at op {} failed: {}", op, reason)
                 self._consensus.tell(consensus.CheckpointFailed(op=op, reason=reason))
             case Drop(what=what):
-                logger.debug("dropped: {}", what)
+                self._log.debug("dropped: {}", what)
             case WriteSnapshot() | WriteReceived():
                 raise AssertionError("a snapshot is begun only with what was captured or received")
             case _:
@@ -258,12 +259,12 @@ class CheckpointActor(NodeActor):
             case ReportPlaced(transfer=transfer):
                 self._state_transfer.tell(state_transfer.ReceivedPlaced(attempt=transfer))
             case ReportNotPlaced(transfer=transfer, reason=reason):
-                logger.warning("the received snapshot of attempt {} is not in place: {}", transfer, reason)
+                self._log.warning("the received snapshot of attempt {} is not in place: {}", transfer, reason)
                 self._state_transfer.tell(state_transfer.ReceivedNotPlaced(attempt=transfer, reason=reason))
             case Settled(op=op, log_size=log_size):
-                logger.info("the received snapshot of op {} is named, the log is down to {}", op, log_size)
+                self._log.info("the received snapshot of op {} is named, the log is down to {}", op, log_size)
             case RetryFinish(op=op, reason=reason):
-                logger.warning("the received snapshot of op {} is not named or the log not drained: {}", op, reason)
+                self._log.warning("the received snapshot of op {} is not named or the log not drained: {}", op, reason)
                 self.runtime.after(FINISH_RETRY_MILLISECONDS, self.address, checkpoint.FinishReceived(op=op))
 
 

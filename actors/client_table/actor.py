@@ -59,6 +59,7 @@ class ClientTableActor(NodeActor):
         checkpoint: Recipient[checkpoint.Command],
     ) -> None:
         super().__init__(name=name, runtime=runtime)
+        self._log = logger.bind(actor=name)
         self._table = table
         self._last_op = last_op
         self._consensus = consensus
@@ -137,7 +138,7 @@ class ClientTableActor(NodeActor):
         assert op == self._last_op + 1, f"op {op} after {self._last_op}"
         note = record(self._table, header, message.reply, message.dropped_users)
         if note:
-            logger.debug("client table: op {}: {}", op, note)
+            self._log.debug("client table: op {}: {}", op, note)
         self._last_op = op
         if message.reply_to is not None:
             self._bus.tell(bus.Reply(ticket=message.reply_to, frame=message.reply, body_checksum=header.checksum_body))
@@ -164,7 +165,7 @@ class ClientTableActor(NodeActor):
             self._table.install(decode(received, self._table.capacity), frontier)
         else:
             # The local table knows of later commits, and nothing would bring those back.
-            logger.debug("client table: kept at op {}, the received one is at {}", reflected, frontier)
+            self._log.debug("client table: kept at op {}, the received one is at {}", reflected, frontier)
         assert max(frontier, reflected) >= applied_op, "a table behind its own snapshot was refused before"
         self._last_op = applied_op
         self._consensus.tell(consensus.Installed(attempt=message.attempt, applied_op=applied_op))

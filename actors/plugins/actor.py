@@ -172,6 +172,7 @@ class PluginHostActor(NodeActor):
         acknowledgements: Recipient[acknowledgements_messages.EvidenceQuery],
     ) -> None:
         super().__init__(name=name, runtime=runtime)
+        self._log = logger.bind(actor=name)
         self._clock = runtime.clock
         self._desk = PluginDesk([(each.name, each.watches) for each in enabled], now=self._clock.monotonic_nanos())
         self._enabled = enabled
@@ -281,7 +282,7 @@ class PluginHostActor(NodeActor):
                 case client_table_messages.ClientRequest():
                     self._client_table.tell(client_table_messages.Preflight(request=effect))
                 case Warn():
-                    logger.warning("{}", effect.text)
+                    self._log.warning("{}", effect.text)
                 case _:
                     assert_never(effect)
 

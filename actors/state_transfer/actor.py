@@ -54,6 +54,7 @@ class StateTransferActor(NodeActor):
         view: int = 0,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
+        self._log = logger.bind(actor=name)
         self._identity = identity
         self._storage = storage
         self._snapshot_path = GroupPaths(directory).snapshot
@@ -98,7 +99,7 @@ class StateTransferActor(NodeActor):
 
     def _on_fetch_required(self, message: state_transfer.FetchRequired) -> None:
         self._view = max(self._view, message.view)
-        logger.info("state transfer {} from replica {} begins", message.attempt, message.peer)
+        self._log.info("state transfer {} from replica {} begins", message.attempt, message.peer)
         self._run_fetch(self._fetch.on_required(message.attempt, message.peer))
 
     def _on_fetch_canceled(self, message: state_transfer.FetchCanceled) -> None:
@@ -108,7 +109,7 @@ class StateTransferActor(NodeActor):
         self._run_fetch(self._fetch.on_place(message.attempt))
 
     def _on_install_finished(self, message: state_transfer.InstallFinished) -> None:
-        logger.info("state transfer {} is installed: op {}", message.attempt, message.applied_op)
+        self._log.info("state transfer {} is installed: op {}", message.attempt, message.applied_op)
         self._run_fetch(self._fetch.on_finished(message.attempt, is_ahead=message.is_ahead))
 
     def _on_received_placed(self, message: state_transfer.ReceivedPlaced) -> None:
@@ -188,13 +189,13 @@ class StateTransferActor(NodeActor):
                 case offers.Release(op=op):
                     self._served.pop(op).close()
                 case offers.Ignore(what=what):
-                    logger.debug("state transfer: {}", what)
+                    self._log.debug("state transfer: {}", what)
 
     def _load(self, token: int) -> None:
         try:
             served = open_served(self._storage, self._snapshot_path, self._codec)
         except StorageError as error:
-            logger.error("the snapshot cannot be served to a peer: {}", error)
+            self._log.error("the snapshot cannot be served to a peer: {}", error)
             served = None
         if served is None:
             self._run_offers(self._offers.on_unreadable(token))
@@ -224,7 +225,7 @@ class StateTransferActor(NodeActor):
         try:
             data = self._served[effect.op].read(effect.artifact, effect.offset, effect.size)
         except StorageError as error:
-            logger.error("the snapshot of op {} cannot be read for a peer: {}", effect.op, error)
+            self._log.error("the snapshot of op {} cannot be read for a peer: {}", effect.op, error)
             data = b""
         if not data:
             self._run_offers(self._offers.on_read_failed(effect.requester, effect.nonce))
@@ -267,7 +268,7 @@ class StateTransferActor(NodeActor):
             case fetch.Discard():
                 self._files.discard()
             case fetch.Drop(what=what):
-                logger.debug("state transfer, dropped: {}", what)
+                self._log.debug("state transfer, dropped: {}", what)
             case fetch.ReportAccepted(attempt=attempt):
                 self._consensus.tell(consensus.TransferAccepted(attempt=attempt))
                 self._files.begin()
@@ -312,7 +313,7 @@ class StateTransferActor(NodeActor):
             self._run_fetch(self._fetch.on_incoherent(str(error)))
             return
         except WireError as error:
-            logger.warning("state transfer {}: what arrived is damaged: {}", attempt, error)
+            self._log.warning("state transfer {}: what arrived is damaged: {}", attempt, error)
             self._run_fetch(self._fetch.on_damaged(str(error)))
             return
         self._snapshot_artifact, table = artifacts

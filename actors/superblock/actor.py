@@ -32,6 +32,7 @@ class SuperblockActor(NodeActor):
         birth: Recipient[birth.SuperblockAnswer] | None = None,
     ) -> None:
         super().__init__(name=name, runtime=runtime)
+        self._log = logger.bind(actor=name)
         self._store = store
         self._core = SuperblockCore(state=initial, durable=store.sequence > 0)
         self._consensus = consensus
@@ -102,7 +103,7 @@ class SuperblockActor(NodeActor):
             self._core.on_failed(self.runtime.clock.monotonic_nanos(), is_full=is_for_want_of_space(error))
             self._last_reason = str(error)
             if self._core.is_failure_worth_a_line:
-                logger.error("superblock write failed, {} in a row: {}", self._core.failures, error)
+                self._log.error("superblock write failed, {} in a row: {}", self._core.failures, error)
             return False
         self._core.on_written(record)
         return True
