@@ -516,7 +516,6 @@ class Peers:
         ):
             self.urgent = True
         self._mark(peer)
-        self._assert_peer(peer)
 
     def _mark(self, peer: Peer) -> None:
         if not peer.dirty:
@@ -537,7 +536,7 @@ class Peers:
             self._assert_peer(peer)
 
     def _assert_peer(self, peer: Peer) -> None:
-        """What is done once a frame has this alone at its end."""
+        """What is done once a read or a write of a link has this alone at its end."""
         link = peer.link
         if link is None:
             assert peer.state is not PeerState.UP
