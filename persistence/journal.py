@@ -41,7 +41,7 @@ from levrier.persistence.journal_index import Entry, SlotIndex
 from levrier.persistence.journal_refusals import refuse
 from levrier.persistence.journal_retired import RetiredFile
 from levrier.persistence.journal_rewrite import Rewriter, Source, read_frame, write_zeros
-from levrier.persistence.journal_scan import ScanResult, scan
+from levrier.persistence.journal_scan import ScanResult, read_unproven, scan
 from levrier.persistence.journal_space import Space
 from levrier.persistence.storage import File, Storage
 from levrier.wire.errors import WireError
@@ -433,7 +433,7 @@ class PrepareJournal:
         sync alone does nothing for what an earlier failed one gave up. The rename of a rewrite may be as unfinished.
         """
         if found.durable_offset < found.end:
-            file.write(found.durable_offset, file.read(found.durable_offset, found.end - found.durable_offset))
+            file.write(found.durable_offset, read_unproven(file, found, path=self._path))
         if found.cut_bytes:
             write_zeros(file, found.end, found.cut_bytes)
             self._cut_offset = found.end

@@ -8,6 +8,7 @@ it. Nothing here writes.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,11 +57,30 @@ class ScanResult:
     unsealed_count: int = 0
     cut_bytes: int = 0
     reason: str = ""
+    unproven: deque[tuple[int, int, int]] = field(default_factory=deque)
+    """Offset, size and XXH3 of each record from `durable_offset` on."""
 
 
 def scan(file: File, *, path: Path, group: int, window_size: int = WINDOW_SIZE) -> ScanResult:
-    """Read the whole log. Raises `JournalDamaged` for interior damage and for a tail longer than any batch."""
-    return _Scan(file, path=path, group=group, window_size=window_size).run()
+    """Read the whole log. Raises `JournalDamaged` for interior damage, for a tail longer than any batch, and for a tail that
+    is not the same when it is read again: a disk that gives wrong bits must not have what it holds cut off.
+    """
+    result = _Scan(file, path=path, group=group, window_size=window_size).run()
+    if result.cut_bytes:
+        again = _Scan(file, path=path, group=group, window_size=window_size)
+        if (again.run().end, again.result.cut_bytes) != (result.end, result.cut_bytes):
+            raise again.damaged("the disk gives other bits each time")
+    return result
+
+
+def read_unproven(file: File, found: ScanResult, *, path: Path) -> bytes:
+    """What stands from `durable_offset` to `end`, read again, which must be what the scan has read. Raises `JournalDamaged`."""
+    start = found.durable_offset
+    content = file.read(start, found.end - start)
+    for offset, size, digest in found.unproven:
+        if xxh3_64_intdigest(content[offset - start : offset - start + size]) != digest:
+            raise JournalDamaged(file=path, offset=offset, op=None, reason="the disk gives other bits each time")
+    return content
 
 
 class _Scan:
@@ -70,13 +90,13 @@ class _Scan:
         self._size = file.size()
         self._window_size = window_size
         epoch = decode_file_header(file.read(0, FILE_HEADER_SIZE), group=group, file=path)
-        self._result = ScanResult(epoch=epoch)
+        self.result = ScanResult(epoch=epoch)
         self._previous: PrepareHeader | None = None
         self._window = b""
         self._window_offset = FILE_HEADER_SIZE
 
     def run(self) -> ScanResult:
-        result = self._result
+        result = self.result
         while self._size - result.end >= RECORD_HEADER_SIZE:
             reason = self._record(result.end)
             if reason is not None:
@@ -96,7 +116,7 @@ class _Scan:
 
     def _record(self, offset: int) -> str | None:  # noqa: PLR0911 - one reason a line.
         """Take in the record at `offset`, or say why there is none."""
-        result = self._result
+        result = self.result
         window, at = self._bytes(offset, RECORD_HEADER_SIZE)
         magic, kind, length, check, epoch, durable_offset, checksum = RECORD.unpack_from(window, at)
         if magic != RECORD_MAGIC or epoch != result.epoch:
@@ -105,8 +125,8 @@ class _Scan:
             return "the record header does not match its checksum"
         if kind == KIND_DURABLE_MARK and length == 0:
             result.end = offset + RECORD_HEADER_SIZE
-            result.durable_offset = max(result.durable_offset, durable_offset)
             result.ends_with_mark = True
+            self._took(offset, window[at : at + RECORD_HEADER_SIZE], durable_offset)
             return None
         if kind != KIND_PREPARE or not PREPARE_HEADER_SIZE <= length <= ENTRY_SIZE_MAX:
             return f"a record of kind {kind} with {length} bytes"
@@ -120,11 +140,20 @@ class _Scan:
             return "the prepare does not match the check of its record"
         bad = self._prepare(offset, size, frame)
         if bad is None:
-            result.durable_offset = max(result.durable_offset, durable_offset)
+            self._took(offset, window[at : at + size], durable_offset)
         return bad
 
+    def _took(self, offset: int, record: bytes, durable_offset: int) -> None:
+        """A record is whole, and says that everything before `durable_offset` was synced."""
+        result = self.result
+        result.durable_offset = max(result.durable_offset, durable_offset)
+        unproven = result.unproven
+        unproven.append((offset, len(record), xxh3_64_intdigest(record)))
+        while unproven and unproven[0][0] < result.durable_offset:
+            unproven.popleft()
+
     def _prepare(self, offset: int, size: int, frame: bytes) -> str | None:
-        result, previous = self._result, self._previous
+        result, previous = self.result, self._previous
         try:
             header = PrepareHeader.decode(frame)
         except WireError as error:
@@ -147,7 +176,7 @@ class _Scan:
 
     def _judge_rest(self) -> None:
         """Interior, tail, or the zeros behind the log."""
-        result = self._result
+        result = self.result
         start, used = result.end, result.end
         offset = start
         while offset < self._size:
@@ -161,10 +190,10 @@ class _Scan:
             offset += max(len(window) - RECORD_HEADER_SIZE, ALIGNMENT)
         result.cut_bytes = used - start
         if result.cut_bytes > BATCH_SIZE_MAX:
-            raise self._damaged(f"{result.cut_bytes} bytes behind it are more than one write can have torn")
+            raise self.damaged(f"{result.cut_bytes} bytes behind it are more than one write can have torn")
 
     def _refuse_if_durable(self, damage: int, offset: int, window: bytes) -> None:
-        epoch = self._result.epoch
+        epoch = self.result.epoch
         at = window.find(RECORD_MAGIC_BYTES)
         while 0 <= at <= len(window) - RECORD_HEADER_SIZE:
             _, _, _, _, found_epoch, durable_offset, checksum = RECORD.unpack_from(window, at)
@@ -175,12 +204,13 @@ class _Scan:
                 and damage < durable_offset <= offset + at
                 and checksum == xxh3_64_intdigest(window[at : at + HASHED_SIZE])
             ):
-                raise self._damaged(
-                    f"{self._result.reason or 'zeros'}, and the record at offset {offset + at} says that everything "
+                raise self.damaged(
+                    f"{self.result.reason or 'zeros'}, and the record at offset {offset + at} says that everything "
                     f"before {durable_offset} was durable"
                 )
             at = window.find(RECORD_MAGIC_BYTES, at + 1)
 
-    def _damaged(self, reason: str) -> JournalDamaged:
+    def damaged(self, reason: str) -> JournalDamaged:
+        """Where it is, in words."""
         op = self._previous.op + 1 if self._previous is not None else None
-        return JournalDamaged(file=self._path, offset=self._result.end, op=op, reason=reason)
+        return JournalDamaged(file=self._path, offset=self.result.end, op=op, reason=reason)

@@ -20,7 +20,7 @@ from levrier.persistence.journal_format import (
     record_size,
 )
 from levrier.persistence.journal_scan import scan
-from levrier.persistence.simulated_storage import SimulatedStorage
+from levrier.persistence.simulated_storage import SimulatedFile, SimulatedStorage
 from levrier.persistence.storage import DiskStorage
 from levrier.wire.prepare import Prepare
 from tests.persistence.prepares import GROUP, JOURNAL, chain, frames, open_journal, ops, prepare, unsealed
@@ -463,3 +463,34 @@ def test_random_bytes_never_become_a_log(seed: int) -> None:
     storage = disk()
     storage.put(JOURNAL, Random(seed).randbytes(3 * FILE_HEADER_SIZE))
     assert isinstance(outcome(storage), JournalDamaged)
+
+
+class WrongOnce:
+    """Has a disk give one wrong bit in the read of that number, from now on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, read: int, offset: int) -> None:
+        self.reads = 0
+        right = SimulatedFile.read
+
+        def wrong(file: SimulatedFile, at: int, size: int) -> bytes:
+            data = right(file, at, size)
+            self.reads += at <= offset < at + size
+            if self.reads != read or not at <= offset < at + size:
+                return data
+            return data[: offset - at] + bytes([data[offset - at] ^ 2]) + data[offset - at + 1 :]
+
+        monkeypatch.setattr(SimulatedFile, "read", wrong)
+
+
+@pytest.mark.parametrize("read", [1, 2], ids=["in the scan", "when it is written again"])
+def test_a_disk_that_gives_other_bits_each_time_loses_nothing(monkeypatch: pytest.MonkeyPatch, read: int) -> None:
+    """Neither is the tail cut for it, nor is what was read wrong written in the place of what is right."""
+    entries = chain(1, 6)
+    storage = written(singles(entries))
+    before = storage.content(JOURNAL)
+    WrongOnce(monkeypatch, read=read, offset=offset_of(entries, 5) + RECORD_HEADER_SIZE + 70)
+    with pytest.raises(JournalDamaged, match="other bits each time"):
+        open_journal(storage)
+    assert storage.content(JOURNAL) == before
+    monkeypatch.undo()
+    assert ops(open_journal(storage)) == [entry.header.op for entry in entries]
