@@ -318,6 +318,46 @@ BEYOND: Final = (
         after="",
         cases=(_CONSENSUS,),
     ),
+    Mutant(
+        name="deny-what-the-disk-lost",
+        rule="D-24: what a cut disk lost, and a view named again, is not denied",
+        file="actors/consensus/view_change.py",
+        before="        adopted={each: named for each, named in state.adopted.items() if each <= op and each not in lost},\n",
+        after="        adopted={each: named for each, named in state.adopted.items() if each <= op},\n",
+        cases=(_CONSENSUS,),
+    ),
+    Mutant(
+        name="keep-silent-of-what-was-never-promised",
+        rule="8.3 as it is here: what was acknowledged by nobody here is denied",
+        file="actors/consensus/view_change.py",
+        before="    denied = unpromised.denied(state)\n",
+        after="    denied: set[int] = set()\n",
+        cases=(_CONSENSUS,),
+    ),
+    Mutant(
+        name="elect-while-fetching",
+        rule="3 as it is here: whoever fetches a state does not elect",
+        file="actors/consensus/heartbeat.py",
+        before="    if state.transfer_stage in {TransferStage.FETCHING, TransferStage.INSTALLING}:\n",
+        after="    if state.ticks < 0:\n",
+        cases=(_CONSENSUS,),
+    ),
+    Mutant(
+        name="keep-clients-waiting-for-a-quorum",
+        rule="rule 6: nobody waits without an answer for a quorum that stays away",
+        file="actors/consensus/heartbeat.py",
+        before="        deny_waiting(state)\n",
+        after="",
+        cases=(_CONSENSUS,),
+    ),
+    Mutant(
+        name="write-back-what-was-not-verified",
+        rule="2.6: a boot writes nothing that it has not verified",
+        file="persistence/journal.py",
+        before="read_unproven(file, found, path=self._path))",
+        after="file.read(found.durable_offset, found.end - found.durable_offset))",
+        cases=("tests/persistence/test_journal_damage.py",),
+    ),
 )
 
 MUTANTS: Final = OF_THE_ELEVEN_RULES + BEYOND
