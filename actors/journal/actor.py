@@ -21,7 +21,7 @@ from levrier.actors.journal import messages as journal
 from levrier.actors.journal.archiving import Archiving, Kept
 from levrier.actors.runtime import ExitStatus, FatalReason, Handlers, NodeActor, Recipient, Runtime
 from levrier.persistence.archive import Archive
-from levrier.persistence.errors import StorageError
+from levrier.persistence.errors import JournalDamaged, StorageError
 from levrier.persistence.journal import PrepareJournal
 from levrier.persistence.journal_drain import DrainSession
 from levrier.wire.prepare import Prepare
@@ -231,6 +231,11 @@ class JournalActor(NodeActor):
     def _truncate(self, from_op: int) -> None:
         try:
             removed = self._journal.truncate_from(from_op)
+        except JournalDamaged as error:
+            # What the log keeps cannot be copied, however often it is tried, and nothing is appended before: a boot has to judge.
+            reason = f"the log cannot be cut at op {from_op}: {error}"
+            self.runtime.fail(FatalReason(status=ExitStatus.LOG_UNRECONCILABLE, reason=reason, actor=self.name))
+            return
         except StorageError as error:
             self._log.error("the log was not truncated from op {}: {}", from_op, error)
             self._consensus.tell(consensus.TruncateFailed(from_op=from_op, reason=str(error)))

@@ -8,6 +8,7 @@ from levrier.actors.checkpoint import messages as checkpoint
 from levrier.actors.consensus import messages as consensus
 from levrier.actors.journal import messages as journal
 from levrier.actors.runtime import ExitStatus
+from levrier.persistence.journal_format import FILE_HEADER_SIZE, RECORD_HEADER_SIZE
 from levrier.persistence.simulated_storage import SimulatedStorage
 from tests.actors.journal.rig import SLOTS, WAL, JournalRig, append, ops_on_disk, position
 
@@ -228,6 +229,24 @@ def test_a_poisoned_log_refuses_a_truncation_with_its_reason() -> None:
     assert isinstance(answer, consensus.TruncateFailed)
     assert "poisoned" in answer.reason
     assert rig.storage.content(WAL) == content
+
+
+def test_a_truncation_that_cannot_copy_what_stays_ends_the_node() -> None:
+    """No later try could do better, and until one succeeds nothing is appended: a boot has to say what is to be done."""
+    rig = JournalRig()
+    rig.tell(*(append(op) for op in range(1, 5)))
+    assert rig.durable_ops() == [1, 2, 3, 4]
+    rig.storage.flip(WAL, FILE_HEADER_SIZE + RECORD_HEADER_SIZE + 70)
+    content = rig.storage.content(WAL)
+
+    rig.tell(journal.Truncate(from_op=3))
+
+    (failure,) = rig.runtime.failures
+    assert failure.status is ExitStatus.LOG_UNRECONCILABLE
+    assert "cannot be cut at op 3" in failure.reason
+    assert "(op 1)" in failure.reason
+    assert rig.storage.content(WAL) == content
+    rig.consensus.assert_silent()
 
 
 def test_s153_a_poisoned_log_reads_as_nothing() -> None:
