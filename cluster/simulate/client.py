@@ -34,6 +34,8 @@ _NOT_LOGGED: Final = frozenset({int(ErrorCode.PERSONAL_ACCESS_TOKENS_LIMIT_REACH
 
 _PATIENCE: Final = 12
 """Transient answers on one connection after which the client asks who leads, or goes elsewhere."""
+_PATIENCE_MS: Final = 10_000
+"""Or after so long: a login that was forwarded in vain is answered after seconds."""
 
 _RENUMBER_ODDS: Final = 0.3
 
@@ -177,6 +179,7 @@ class ScriptedClient:
         self._uncertain = False
         self._session = 0
         self._refusals = 0
+        self._refused_since_ms = 0
         self._refusals_open = False
         self._looked = False
         """Whether it asked who leads because this member would not answer, and it has not answered since."""
@@ -301,6 +304,7 @@ class ScriptedClient:
         self.doing = Doing.NOTHING
         self._session = 0
         self._refusals = 0
+        self._refused_since_ms = 0
         self._refusals_open = False
         self._looked = False
         if self._connection is not None:
@@ -537,8 +541,10 @@ class ScriptedClient:
 
     def _again(self) -> None:
         """The same again, a little later; elsewhere when that has lasted too long."""
+        if not self._refusals:
+            self._refused_since_ms = self._now_ms
         self._refusals += 1
-        if self._refusals < _PATIENCE:
+        if self._refusals < _PATIENCE and self._now_ms - self._refused_since_ms < _PATIENCE_MS:
             self._refusals_open = True
             self._wake_after(self._random.choice((5, 20, 50, 100)))
         elif self.doing is Doing.WRITE and not self._looked and self._random.random() < self.habits.follows_leader:
