@@ -159,6 +159,7 @@ class ScriptedClient:
         self.wishes = Wishes(random, workload, str(number))
         habits = draw_habits(random, pace_ms)
         self.habits = replace(habits, timeout_ms=patience_ms) if patience_ms else habits
+        self._timeout_ms = habits.timeout_ms
         self.doing = Doing.NOTHING
         self.wish: Wish | None = None
         """The write that is under way until its answer is here."""
@@ -208,6 +209,10 @@ class ScriptedClient:
         """Think no longer than it takes, and fall silent no more: the faults are over."""
         self.habits = replace(self.habits, think_ms=min(self.habits.think_ms, HURRIED_MS))
         self._silence_ms = 0
+
+    def lose_patience(self) -> None:
+        """Wait for no answer longer than others do: who must get everything done cannot stay with a member that is away."""
+        self.habits = replace(self.habits, timeout_ms=self._timeout_ms)
 
     def begin(self) -> None:
         """Log in somewhere, soon; or go on, when more was found to do."""

@@ -267,8 +267,9 @@ class Simulation:
         """
         self.trace.tell("seed", "the faults end")
         self.client_links.calm()
-        if not self.settings.is_long:
-            for client in self.clients:
+        for client in self.clients:
+            client.lose_patience()
+            if not self.settings.is_long:
                 client.hurry()
         core = draw_core(
             self._core_random,
