@@ -82,7 +82,7 @@ def missing_of(state: ReplicaState, session: RepairSession) -> int | None:
         return next(
             (op for op in range(max(session.floor, first), session.to_op + 1) if mirror.header(op) is None), None
         )
-    return first_unmet(state, state.apply_sent + 1, session.to_op)
+    return first_unmet(state, first, session.to_op)
 
 
 def first_uncovered(state: ReplicaState, pending: PendingLog) -> int | None:

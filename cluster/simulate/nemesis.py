@@ -267,7 +267,7 @@ class Nemesis:
             self.crash(replica)
             return
         self._tell(replica, f"ends with status {int(reason.status)}: {reason.actor}: {reason.reason}")
-        has_reason = self._disk_faulty[replica] or self.impaired == replica
+        has_reason = self._disk_faulty[replica] or (self.impaired == replica and reason.actor == "journal")
         if reason.status not in _DISK_REASONS or not has_reason:
             raise Violation("no node fails", f"node-{replica}: {reason.actor}: {reason.reason}")
         self.crash(replica, machine=False, after_ms=1_000)
