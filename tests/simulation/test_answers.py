@@ -1,10 +1,8 @@
 """What a member took is answered in bounded time, or its connection is closed."""
 
-from collections.abc import Iterator
 from random import Random
 
 import pytest
-from loguru import logger
 
 from levrier.cluster.simulate import run
 from levrier.cluster.simulate.checkers import AnswerCheck, Rule, Violation, answer_bound_ms
@@ -18,13 +16,6 @@ from tests.simulation.test_cluster_seeds import told
 
 FRAME = request(Operation.CREATE_STREAM, client=7, session=5, number=3)
 SECOND = 1_000_000_000
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logger.disable("levrier")
-    yield
-    logger.enable("levrier")
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """The connections of clients are as bad as they can be: slow, silent, reset; and no worse than TCP's."""
 
-from collections.abc import Iterator
 from random import Random
 
 import pytest
-from loguru import logger
 
 from levrier.actors.bus import messages as bus
 from levrier.actors.bus.simulated_transport import SimulatedTransport
@@ -18,13 +16,6 @@ from tests.simulation.test_cluster_seeds import told
 
 FAULTS = (Fault.LOSS, Fault.PARTITION, Fault.ONE_WAY, Fault.DELAY)
 FRAMES = [login_frame(client) for client in range(1, 21)]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logger.disable("levrier")
-    yield
-    logger.enable("levrier")
 
 
 def plan_of(*faults: Fault, loss: float = 0.0, delay_ms: int = 0) -> FaultPlan:

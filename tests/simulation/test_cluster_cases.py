@@ -1,10 +1,9 @@
 """The cases about the simulator itself: what a simulated cluster goes through, and that its judges look at what really runs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
-from loguru import logger
 
 from levrier.actors.consensus.state import Status
 from levrier.actors.metadata.actor import MetadataActor
@@ -40,14 +39,6 @@ KINDS_MIN = 18
 """Of the 21 kinds that the clients ask for; some are rare."""
 
 LEADERS_CRASH_AT = (20, 35, 50)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quiet() -> Iterator[None]:
-    """Nobody reads the log of thousands of virtual seconds."""
-    logger.disable("levrier")
-    yield
-    logger.enable("levrier")
 
 
 def sound(

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 from loguru import logger
@@ -17,14 +16,6 @@ GROUPS = 2
 
 OPERATIONS_IN_CI = 200
 """Enough for a checkpoint or two of each member."""
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Nobody reads the log of thousands of virtual seconds."""
-    logger.disable("levrier")
-    yield
-    logger.enable("levrier")
 
 
 def quiet() -> None:

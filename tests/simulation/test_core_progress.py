@@ -1,11 +1,9 @@
 """A core of a cluster makes progress while the others stay away; a cluster that needs all of its members is found."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
 import pytest
-from loguru import logger
 
 from levrier.actors.consensus.quorum import quorums_of
 from levrier.cluster.simulate import run
@@ -26,13 +24,6 @@ CAUSES = {
     Fault.ENOSPC: {Suffering.FULL},
     Fault.EIO: {Suffering.FAILING},
 }
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logger.disable("levrier")
-    yield
-    logger.enable("levrier")
 
 
 def wait_for_all(simulation: Simulation) -> None:

@@ -4,18 +4,11 @@ Everything that is checked of a short story is checked here, and that the disks 
 """
 
 import pytest
-from loguru import logger
 
 from levrier.cluster.simulate.run import Settings, Verdict, play
 from tests.simulation.test_cluster_seeds import told
 
 MINUTES = 2
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    """Nobody reads the log of thousands of virtual seconds."""
-    logger.disable("levrier")
 
 
 def check(verdict: Verdict, *, hours: float) -> None:

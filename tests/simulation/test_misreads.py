@@ -1,10 +1,8 @@
 """A disk that gives wrong bits for a while: a member refuses them or repairs what it needs, and passes on none."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from loguru import logger
 
 from levrier.cluster.simulate import nemesis
 from levrier.cluster.simulate.faults import Fault
@@ -13,13 +11,6 @@ from tests.simulation.test_cluster_cases import beside
 from tests.simulation.test_cluster_seeds import told
 
 SEEDS = (4, 5, 8)
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logger.disable("levrier")
-    yield
-    logger.enable("levrier")
 
 
 def misread(seed: int) -> Simulation:

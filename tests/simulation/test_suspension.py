@@ -1,11 +1,10 @@
 """Nothing is shared across a wait: what was told is what arrives, and who looks on changes nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from loguru import logger
 
 from levrier.actors.runtime import Probe, SteppedRuntime
 from levrier.actors.runtime.address import Entry, Slot
@@ -21,14 +20,6 @@ from tests.cluster.test_plugins_steps import at_leader, begin
 
 ELECTION_MILLISECONDS = 12_000
 FEATURE_UNAVAILABLE = int(ErrorCode.FEATURE_UNAVAILABLE)
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Nobody reads the log of thousands of virtual seconds."""
-    logger.disable("levrier")
-    yield
-    logger.enable("levrier")
 
 
 @dataclass
